@@ -45,11 +45,9 @@ mended: .venv/python
 	$(PIP) --no-deps --no-build-isolation --editable .
 	touch $@
 
-# Without what Otava names as its needs: databases, Slack and an older numpy, of which finding change points has no use.
-.venv/tools: requirements/dev.txt requirements/statistics.txt client/pyproject.toml | .venv/packages .venv/core
-	echo "sepu: installing the tools of development (460 MB more, some 30 seconds)"
+.venv/tools: requirements/dev.txt client/pyproject.toml | .venv/packages .venv/core
+	echo "sepu: installing the tools of development (320 MB more, some 30 seconds)"
 	$(PIP) $(PROGRESS) --require-hashes -r $<
-	$(PIP) --no-deps --require-hashes -r requirements/statistics.txt
 	$(PIP) --no-deps --no-build-isolation --editable client
 	$(BIN)/python -m compileall -qq -j 2 .venv/lib || true
 	touch $@
@@ -165,10 +163,7 @@ bench: build  ## the benchmarks of every layer and of the start-up; saves a reco
 	$(BIN)/pytest --benchmark-only --benchmark-columns=min,median,iqr,rounds --benchmark-sort=name \
 		--benchmark-storage=bench/records --benchmark-autosave bench
 
-bench-compare: build  ## the hot paths of two commits, in turns [A=where this left main B=the files as they are]
-	@$(BIN)/python -m bench.compare "$(A)" "$(B)"
-
-bench-report: build  ## the last gate, what became slower or faster by which commit, costs, peers, all records: build/bench.html
+bench-report: build  ## the last gate, benchmarks, load and peers, and the accepted costs, on one page: build/bench.html
 	@$(BIN)/python -m bench.report build/bench.html
 
 bench-gate: build  ## what a change costs, counted by valgrind in base and head; fails at 0.5 % more [BASE=a commit]
@@ -179,9 +174,6 @@ bench-bisect: build  ## the commit by which a figure of the gate has grown: FIGU
 
 bench-gate-costs: build  ## the costs that commits have accepted, with their reasons
 	@$(BIN)/python -m bench.gate costs
-
-bench-gate-proof: build  ## show that the gate sees each hot path made slower by 1 %, and no change where there is none
-	@$(BIN)/python -m bench.gate prove
 
 # Installs into another directory, so that .venv stays as it was tested.
 build/peers/ready: requirements/bench.txt | build
@@ -266,9 +258,6 @@ client:  ## sepu-client, as `make wheel` and `make reproduce` do it: client/dist
 sdist wheel reproduce client: build/wheel/ready
 	$(WHEEL) $@
 
-try-aarch64: build/wheel/ready  ## the wheel for 64-bit ARM, cross-compiled, and tried under emulation (Debian, qemu-user-static)
-	build/wheel/bin/python -m tools.dist.aarch64
-
 answers: build  ## hash a million matches, which every machine has to answer alike: tests/operations/answers.txt
 	$(BIN)/python -m tests.operations.answers
 
@@ -326,8 +315,6 @@ lock: build  ## resolve the pinned requirements again
 	$(COMPILE) -c requirements/dev.txt --group core-test -o requirements/client.txt client/pyproject.toml
 	$(COMPILE) -c requirements/dev.txt --group wheel -o requirements/wheel.txt
 	$(COMPILE) --group workflows -o requirements/workflows.txt
-	printf 'apache-otava>=0.8; python_version < "3.15"\nscipy>=1.16\n' | \
-		$(COMPILE) --upgrade --no-deps -o requirements/statistics.txt -
 	cd requirements/npm && npm update --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved
 	printf 'greenlet>=3\nmeinheld==1.0.2\n' | $(COMPILE) --no-deps -o requirements/meinheld.txt -
 	@$(BIN)/python -m tools.old_dependencies

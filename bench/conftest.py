@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from bench.load.holders import open_accounts
 from bench.recorded import MOST, SEED
-from tests.conftest import database_url
+from tests.harness.accounts import open_accounts
+from tests.harness.postgres import database_url
 
 from bench import machine
 from sepu.database.opening import connect

@@ -19,9 +19,9 @@ import falcon.testing
 import msgspec
 import numpy as np
 import uvloop
-from bench.load.holders import api_key, key_secret
 from bench.queries import QUERIES
 from bench.recorded import MOST, SEED, Recorded
+from tests.harness.accounts import api_key, key_secret
 
 import sepu
 from sepu.http.app import create_app

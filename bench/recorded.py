@@ -12,9 +12,9 @@ import threading
 import uuid
 
 import uvloop
-from bench.load import holders
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from tests.awaited_batcher import AwaitedBatcher
+from tests.harness import accounts
+from tests.harness.awaited_batcher import AwaitedBatcher
 
 from sepu import limits
 from sepu.metering.commands import Charge, Command, Metered, meter_request
@@ -35,7 +35,7 @@ _BUFFER = memoryview(bytearray(1 << 16))
 
 def holder(number: int) -> Credential:
     """Returns the credential of an account, from 1."""
-    return holders.holder(SEED, number)
+    return accounts.holder(SEED, number)
 
 
 def charge(holder: Credential, key: str = "") -> Command[Metered]:

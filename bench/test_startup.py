@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
-from tests.serving import SEPU, serving
+from tests.harness.serving import SEPU, serving
 
 ROUNDS = 10
 PROGRAMS = {

@@ -1,29 +1,29 @@
 """What all tests share: one real Postgres for the run, migrated, and accounts in it."""
 
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import cache
-from pathlib import Path
 
 import psycopg
 import pytest
 from hypothesis import Phase, settings
 from tests import pgbouncer
+from tests.harness.postgres import database_url, empty_database
+from tests.harness.processes import end_with_the_tests
+from tests.harness.serving import Served, Server, serving, why_not
 from tests.keys import holder_of
 from tests.left_out import tell
-from tests.postgres import empty_database
-from tests.processes import end_with_the_tests
 from tests.programs import refuse_others
-from tests.serving import Served, Server, serving, why_not
 
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey
 from sepu.database.migrate import migrate
-from sepu.database.opening import connect, database
+from sepu.database.opening import connect
 from sepu.database.opening import service_url as as_service
 from sepu.metering.key_format import Credential
+
+__all__ = ["database_url"]
 
 _ASSERTING = ("core.index_queries", "http.contract", "http.raw")
 pytest.register_assert_rewrite(*(f"tests.{helper}" for helper in _ASSERTING))
@@ -48,20 +48,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts the files with slow tests first, so that no worker begins a long one when the others have finished."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
-
-
-@pytest.fixture(scope="session")
-def database_url() -> Iterator[str]:
-    """The connection string of a Postgres of this test run's own, migrated."""
-    # Not pytest's own temporary directory: its path is too long for a socket, and closed to the Postgres user.
-    with (
-        tempfile.TemporaryDirectory(prefix="sepu-test-") as directory,
-        database(None, Path(directory), create=True) as url,
-    ):
-        with connect(url) as connection:  # tests wait for the disk half of their time, and no test cuts the power
-            connection.execute("alter system set fsync = off")
-            connection.execute("select pg_reload_conf()")
-        yield url
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from urllib.parse import quote, urlsplit
 
 import pytest
+from tests.harness.serving import UnixConnection
 from tests.programs import installed
-from tests.serving import UnixConnection
 
 needs_curl = pytest.mark.skipif(installed("curl") is None, reason="curl is not installed (Debian: apt install curl)")
 SECONDS = 30

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from tests.faults.proxy import socket_directory
-from tests.processes import running, until
+from tests.harness.processes import running, until
+from tests.harness.proxy import socket_directory
 from tests.programs import installed
 
 from sepu.database.embedded.system_user import SYSTEM_USER

@@ -49,6 +49,11 @@ def test_a_layer_may_import_only_those_above_it_in_the_table() -> None:
         above.add(layer)
 
 
+def test_tests_and_benchmarks_share_the_harness_alone() -> None:
+    found = {(top, name) for top in ("bench", "tests") for file in (ROOT / top).rglob("*.py") for name in imports(file)}
+    assert not [pair for pair in found if re.match(r"(bench tests\.(?!harness\b)|tests bench\b)", " ".join(pair))]
+
+
 def test_the_table_of_changes_names_files_that_exist() -> None:
     files = re.findall(r"^\| [^|]+ \| `([^`]+)`", CHANGES, re.MULTILINE)
     assert len(files) > 20

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.processes import completed
+from tests.harness.processes import completed
 
 ROOT = Path(__file__).parents[1]
 

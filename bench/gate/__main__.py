@@ -1,4 +1,4 @@
-"""`make bench-gate`, `-costs` and `-proof` of it, `make bench-bisect`. Exits with 1 if something is wrong."""
+"""`make bench-gate`, `make bench-gate-costs`, `make bench-bisect`. Exits with 1 if something is wrong."""
 
 import asyncio
 import os
@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.commits import base, git, named, working_tree
-from bench.gate import callgrind, count, explain, flame, proof
-from bench.gate.bisect import bisect
+from bench.gate import count, explain
+from bench.gate.bisect import bisect, judge
 from bench.gate.costs import Accepted, accepted, dated, line
-from bench.gate.sides import CORE, KINDS, OPCODES, OPERATION, SQL, Comparison, changed, compare
+from bench.gate.sides import CORE, KINDS, OPERATION, SQL, Comparison, changed, compare
 from bench.load.report import table
 from bench.report import GATE
+from tests.harness import callgrind
 
 from bench import commits
 
-# A change by more is an alarm. `make bench-gate-proof` shows that it is more than the noise, and less than 1 %.
+# A change by more is an alarm: more than the noise of 210 comparisons of one commit, and less than 1 %.
 TOLERANCE = 0.005
 # Of some figures, by how they begin.
 TOLERANCES = {
@@ -107,12 +108,8 @@ def check(ref: str = "") -> None:
         told += [table(("figure", "base", "head", "change", ""), (row.cells() for row in judged)), ""]
     build = commits.ROOT / "build"
     build.mkdir(exist_ok=True)
-    for number, (path, sides) in enumerate(found.explained.items(), start=1):
+    for path, sides in found.explained.items():
         told += explain.lines(path, *sides)
-        if all(OPCODES in of for of in sides):
-            picture = build / f"gate-{number}.svg"
-            picture.write_text(flame.svg(path, *(of[OPCODES] for of in sides)), "utf-8")
-            told += [f"The same as a picture: build/{picture.name}", ""]
     same = KINDS.keys() - changed(before, head)
     told += [f"Not counted, because no file that it depends on has changed: {kind}." for kind in sorted(same)]
     told += [
@@ -144,15 +141,10 @@ def main(command: str = "check", *given: str) -> None:
         print("\n".join(dated()))
     elif callgrind.valgrind() is None:
         sys.exit(callgrind.NEEDED)
-    elif command == "prove":
-        told, failed = asyncio.run(proof.prove(tolerance))
-        report(told)
-        sys.exit(failed)
     elif command == "bisect":
-        try:
-            report(asyncio.run(bisect(tolerance(given[0]), *given)))
-        except LookupError as error:
-            sys.exit(f"{error}")
+        bisect(tolerance(given[0]), *given)
+    elif command == "judge":
+        judge(*given)
     else:
         check(*given)
 

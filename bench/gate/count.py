@@ -11,21 +11,21 @@ more can cause a collection.
 Of paths that are named it counts one run; without callgrind it counts the opcodes of their Python functions instead.
 """
 
-import ctypes
 import gc
 import importlib
 import itertools
 import json
 import os
+import random
 import sys
 import time
 from collections.abc import Callable, Iterable
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.gate import callgrind, opcodes
-from bench.gate.disturbance import begin, burn, read
+from bench.gate import opcodes
+from tests.harness import callgrind
 
 WARM_UP = 40
 BLOCKS, RUNS = 3, 10
@@ -33,31 +33,10 @@ STARTUP = "start-up: "
 MEMORY, REQUESTS = "memory: a worker that has served, KiB", 200
 CALLING = ("HTTP: ", "request: ", "ledger: ")  # of these paths also what they call is counted
 ALLOCATED = ("allocations", "allocated bytes")
-_TURNS = 100_000
-_process_id = os.getpid
-
-Block = tuple[str, int, int]  # callgrind's file, allocations, bytes
+_kept: list[object] = []
 
 
-@cache
-def _library() -> tuple[Any, ...]:
-    """Returns the functions and counters of counted.c."""
-    loaded = ctypes.CDLL(None)
-    counters = (ctypes.c_size_t.in_dll(loaded, name) for name in ("allocations", "allocated_bytes"))
-    return loaded.begin_counting, loaded.end_counting, loaded.stop_counting, *counters
-
-
-def counted(directory: Path, run: Callable[[], object]) -> Block:
-    """Counts one call."""
-    begin_counting, end_counting, _, allocations, size = _library()
-    begin_counting()
-    run()
-    end_counting()
-    found = allocations.value, size.value
-    return str(callgrind.dumps(directory, _process_id())[-1]), *found
-
-
-def figures(name: str, blocks: Iterable[Block]) -> dict[str, float]:
+def figures(name: str, blocks: Iterable[callgrind.Block]) -> dict[str, float]:
     """Returns the instructions of one run, and of a request what it calls, from all blocks.
 
     What is called less than once a run, such as the growth of a table, does not count.
@@ -98,53 +77,49 @@ def fix_digits() -> None:
     time.perf_counter = itertools.repeat(1.0).__next__
 
 
-def memory(_: str, disturbance: str, *__: str) -> None:
+def shift() -> None:
+    """Lays out what this process allocates from now on in another way, as a change elsewhere would."""
+    layout = len(os.environ["LAYOUT"])
+    chosen = random.Random(layout)
+    _kept.extend(bytes(chosen.randrange(600)) for _ in range(chosen.randrange(3000) if layout else 0))
+
+
+def memory(*_: str) -> None:
     """Prints the KiB of memory that a process of its own has, once it has served: not the pages of files."""
     from bench.hot_paths import hot_paths
 
-    disturbed = read(disturbance)  # what shifts the memory of other counts would be a part of this one
-    wasted = b"x" * round(disturbed.slowdown * disturbed.known.get(MEMORY, 0) * 1024)
     for path in hot_paths():
         if path.name.startswith("request"):
             path.run(REQUESTS)
     gc.collect()
     lines = dict(line.split(":") for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:])
     json.dump({MEMORY: int(lines["Anonymous"].split()[0])}, sys.stdout)
-    del wasted
 
 
-def main(unit: str, disturbance: str, database: str, skipped: str, *named: str) -> None:
-    """Prints all counts but those whose names begin with one of what is skipped, between `;`.
-
-    With a slowdown, each path is made longer by that share.
-    """
+def main(unit: str, directory: str, database: str, skipped: str, *named: str) -> None:
+    """Prints all counts but those whose names begin with one of what is skipped, between `;`."""
     gc.disable()
-    disturbed, directory = begin(disturbance), Path(disturbance).parent
+    shift()
     fix_digits()
-    count: Callable[..., Any] = partial(counted, directory) if unit == "instructions" else opcodes.executed
-    turn: float = 1
-    if disturbed.slowdown:
-        turn = callgrind.total(callgrind.read(count(partial(burn, _TURNS))[0])) / _TURNS
+    count: Callable[..., Any] = (
+        partial(callgrind.counted, Path(directory)) if unit == "instructions" else opcodes.executed
+    )
     found: dict[str, object] = {}
 
     def is_wanted(name: str) -> bool:
         return name in named if named else not name.startswith(tuple(filter(None, skipped.split(";"))))
 
-    def longer(name: str, run: Callable[[int], object], runs: int) -> Callable[[], object]:
-        turns = round(disturbed.known.get(name, 0) * disturbed.slowdown / turn * runs)
-        return lambda: (run(runs), burn(turns))  # type: ignore[func-returns-value]
-
     def once(name: str, run: Callable[[int], object]) -> None:
         if is_wanted(name):
-            found[name] = [count(longer(name, run, 1))]
+            found[name] = [count(lambda: run(1))]
         else:
             run(1)
 
-    def often(name: str, run: Callable[[int], object]) -> list[object]:
+    def often(run: Callable[[int], object]) -> list[object]:
         gc.collect()
         run(WARM_UP)
         # All runs of a block are counted at once: a call in each run would take more than 1 % of a short path.
-        return [count(longer(name, run, RUNS)) for _ in range(BLOCKS)] if not named else [count(lambda: run(1))]
+        return [count(lambda: run(1))] if named else [count(lambda: run(RUNS)) for _ in range(BLOCKS)]
 
     def service(_: int) -> None:
         from sepu.http.service import Service
@@ -156,11 +131,11 @@ def main(unit: str, disturbance: str, database: str, skipped: str, *named: str) 
     once(f"{STARTUP}a worker's imports", lambda _: list(map(importlib.import_module, modules)))
     once(f"{STARTUP}the release loaded, the service made", service)
     if unit == "instructions":
-        _library()[2]()
+        callgrind.stop_counting()
     hot_paths = importlib.import_module("bench.hot_paths").hot_paths
     for path in hot_paths(*[database][: hot_paths.__code__.co_argcount]):
         if is_wanted(path.name):
-            found[path.name] = in_child(partial(often, path.name, path.run))
+            found[path.name] = in_child(partial(often, path.run))
     json.dump(found, sys.stdout)
 
 

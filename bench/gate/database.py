@@ -14,17 +14,16 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from bench.gate.callgrind import command, dumps, environment, read, total
-from bench.gate.disturbance import Disturbance, begin
-from bench.load.holders import open_accounts
 from bench.load.stage import cluster, migrate, settle
 from bench.recorded import MOST, SEED, charge, holder
 from psycopg import sql
+from tests.harness.accounts import open_accounts
+from tests.harness.callgrind import command, dumps, environment, read, total
 
 from sepu.database.embedded.programs import programs
 from sepu.database.opening import connect, service_url
@@ -41,7 +40,6 @@ CALLS: dict[str, Callable[[], list[Command[Any]]]] = {
 # The least of the runs counts: once a second one also passes Postgres's statistics on.
 WARM_UP, RUNS, EXPLANATIONS = 10, 30, 3
 _MARK = "select pg_backend_pid()"  # the function at which callgrind writes a file
-_TURNS = 100_000
 # In front of each statement of a function: its number in a run that is not counted, and a mark in one that is.
 _NUMBERED, _MARKED = "raise warning 'statement {}';", "assert pg_backend_pid() > 0;"
 _NUMBER, _REACHED = (re.compile(text) for text in (r"raise warning '\w+ \d+';", r"WARNING:  statement (\d+)"))
@@ -119,46 +117,21 @@ def _postgres(data: Path, statements: Sequence[str], *under: str) -> subprocess.
     return done
 
 
-def slower(definitions: Sequence[tuple[str, str]], turns: int) -> str:
-    """Returns the function that each request calls, made slower by a loop; a blank line would end the statement."""
-    versions = [each for each in definitions if re.fullmatch(r"authenticate(_v\d+)?", each[0])]
-    head, begun, body = max(versions, key=lambda each: (len(each[0]), each[0]))[1].partition("\nbegin\n")
-    return f"{head}{begun}for i in 1..{turns} loop null; end loop;\n{body}".rstrip().replace("\n\n", "\n")
-
-
-def measure(state: Path, definitions: Sequence[tuple[str, str]], disturbed: Disturbance) -> dict[str, float]:
-    """Returns all figures; with a slowdown, of each statement made slower by that share."""
-
-    def run(data: Path, turns: Mapping[str, int]) -> dict[str, float]:
-        statements = [_MARK] * (1 + RUNS)  # what a mark takes by itself
-        for number, name in enumerate(CALLS):
-            if turns:
-                statements.append(slower(definitions, turns[name]))
-            statements += _statements(name, f"s{number}")
-        counts, plans = _run(data, statements)
-        figures: dict[str, float] = {}
-        # Before the first mark of each is its preparation.
-        mark, *least = (min(counts[first + 1 : first + 1 + RUNS]) for first in range(0, len(counts), 1 + RUNS))
-        for number, name in enumerate(CALLS):
-            figures[f"SQL: {name}"] = least[number] - mark
-            mine = plans[number * EXPLANATIONS : (number + 1) * EXPLANATIONS]
-            for figure, pattern in EXPLAINED.items():
-                figures[f"SQL: {name}, {figure}"] = min(sum(map(int, pattern.findall(plan))) for plan in mine)
-        return figures
-
-    data, copy = state / "postgres", state / "copy"
-    if not disturbed.slowdown:
-        return run(data, {})
-    loop = f"do $$ begin for i in 1..{_TURNS} loop null; end loop; end $$"
-    subprocess.run(["cp", "--archive", data, copy], check=True)
-    (_, total), _ = _run(copy, [_MARK, loop, _MARK])
-    without = run(copy, dict.fromkeys(CALLS, 0))  # a function that has been replaced takes more or less by itself
-
-    def turns(name: str) -> int:
-        more = disturbed.known[f"SQL: {name}"] * (1 + disturbed.slowdown) - without[f"SQL: {name}"]
-        return round(more / total * _TURNS / len(CALLS[name]()))
-
-    return run(data, {name: turns(name) for name in CALLS})
+def measure(data: Path) -> dict[str, float]:
+    """Returns all figures."""
+    statements = [_MARK] * (1 + RUNS)  # what a mark takes by itself
+    for number, name in enumerate(CALLS):
+        statements += _statements(name, f"s{number}")
+    counts, plans = _run(data, statements)
+    figures: dict[str, float] = {}
+    # Before the first mark of each is its preparation.
+    mark, *least = (min(counts[first + 1 : first + 1 + RUNS]) for first in range(0, len(counts), 1 + RUNS))
+    for number, name in enumerate(CALLS):
+        figures[f"SQL: {name}"] = least[number] - mark
+        mine = plans[number * EXPLANATIONS : (number + 1) * EXPLANATIONS]
+        for figure, pattern in EXPLAINED.items():
+            figures[f"SQL: {name}, {figure}"] = min(sum(map(int, pattern.findall(plan))) for plan in mine)
+    return figures
 
 
 def numbered(name: str, definition: str, labels: list[str]) -> str:
@@ -207,13 +180,13 @@ def explain(data: Path, definitions: Sequence[tuple[str, str]], name: str) -> Co
     return found
 
 
-def main(directory: str, wanted: str, disturbance: str) -> None:
+def main(directory: str, wanted: str) -> None:
     """Runs a new Postgres, prints its address, and waits for a line; then prints what is wanted.
 
     That is `figures`, nothing, or the names of figures between `;`, whose statements it then prints.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # raises, so that Postgres ends with it
-    disturbed, state = begin(disturbance), Path(directory)
+    state = Path(directory)
     with cluster(state) as made:
         with connect(made.url) as owner:
             migrate(owner)
@@ -227,7 +200,7 @@ def main(directory: str, wanted: str, disturbance: str) -> None:
             sys.exit("the gate has ended")
     found: dict[str, Any] = {}
     if wanted == "figures":
-        found = measure(state, definitions, disturbed)
+        found = measure(state / "postgres")
     elif wanted:
         found = {name: explain(state / "postgres", definitions, name) for name in wanted.split(";")}
     print(json.dumps(found))

@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.commits import LOCKS, PACKAGES, built, objects
-from bench.gate import callgrind
 from bench.gate.count import STARTUP, figures
-from bench.gate.disturbance import Disturbance
+from tests.harness import callgrind
 
 # By kind of figures, the files on which they depend.
 _BUILT = ("cext", "setup.py", "data/release", *LOCKS)
@@ -39,7 +38,6 @@ for path in hot_paths(*["database"][:hot_paths.__code__.co_argcount]): print(pat
 LAYOUTS = 2
 CORE, OPERATION, SQL = "core: ", "operation: ", "SQL: "  # begin the names of figures
 _SECONDS = 1800
-_NONE = Disturbance()
 
 # What functions take, by the unit: each function, or the stack of functions if it is Python's.
 OPCODES, NATIVE, STATEMENTS = "opcodes of Python", "native instructions", "instructions of Postgres"
@@ -74,10 +72,10 @@ class Side:
 
     directory: Path
 
-    async def count(self, kinds: Sequence[str], harness: Path, disturbed: Disturbance = _NONE) -> Counts:
+    async def count(self, kinds: Sequence[str], harness: Path) -> Counts:
         """Counts figures of these kinds by the harness in that directory."""
         counts = Counts()
-        async with self._database(harness, "figures" if "database" in kinds else "", disturbed) as base:
+        async with self._database(harness, "figures" if "database" in kinds else "") as base:
             if base.url and kinds != ["database"]:
                 skipped = "" if "core" in kinds else CORE
                 for number in range(LAYOUTS):
@@ -107,15 +105,15 @@ class Side:
         return found
 
     @asynccontextmanager
-    async def _database(self, harness: Path, wanted: str, disturbed: Disturbance = _NONE) -> "AsyncIterator[_Counting]":
+    async def _database(self, harness: Path, wanted: str) -> "AsyncIterator[_Counting]":
         """Runs the database of this side until the block ends."""
         with tempfile.TemporaryDirectory(prefix="sepu-gate-") as made:
             directory = Path(made)
             directory.chmod(0o711)  # Postgres may run as another user
             where = self._where(harness, harness.with_name("head"))  # the gate is always head's: base has none any more
-            counting = _Counting(directory, where, disturbed)
+            counting = _Counting(directory, where)
             counting.lay_out(0)
-            command = counting.program("database", f"{directory}/state", wanted, str(counting._disturbance))
+            command = counting.program("database", f"{directory}/state", wanted)
             async with _running(command, {**os.environ, **where}) as counting.process:
                 assert counting.process.stdout is not None
                 counting.url = (await counting.process.stdout.readline()).decode().strip()
@@ -138,24 +136,17 @@ class _Counting:
 
     directory: Path
     where: dict[str, str]
-    disturbed: Disturbance
     url: str = ""
     process: Process = field(init=False)
 
-    @property
-    def _disturbance(self) -> Path:
-        return self.directory / "disturbance.json"
-
     def lay_out(self, number: int) -> None:
-        layout = self.disturbed.layout * LAYOUTS + number
-        self.where["LAYOUT"] = "x" * layout  # shifts the stack, too
-        self._disturbance.write_text(json.dumps(self.disturbed._replace(layout=layout)))
+        self.where["LAYOUT"] = "x" * number  # shifts the stack, and what count.py allocates
 
     def program(self, name: str, *arguments: str) -> list[str]:
         return [sys.executable, "-P", "-m", f"bench.gate.{name}", *arguments]
 
     async def count(self, unit: str, skipped: str = "", *named: str) -> tuple[str, str]:
-        command = self.program("count", unit, str(self._disturbance), self.url, skipped, *named)
+        command = self.program("count", unit, str(self.directory), self.url, skipped, *named)
         environment = {"PYTHONHASHSEED": "0", **self.where} if unit == "memory" else callgrind.environment(**self.where)
         if unit == "instructions":
             command = callgrind.command(self.directory, "--instr-atstart=no", *command)

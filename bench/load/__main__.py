@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
@@ -20,17 +21,15 @@ from typing import Any, NamedTuple
 import psutil
 from bench.load import callers, client, report
 from bench.load.client import Job, held, measure
-from bench.load.curves import save_curves
-from bench.load.figures import Figures, Sample, times
+from bench.load.figures import Figures, Sample
 from bench.load.floor import pgbench
-from bench.load.holders import api_key, fill
 from bench.load.neighbours import CASES, MANY, beside
 from bench.load.replica import replicated, wrong
 from bench.load.report import PHYSICAL_LIMIT, Cell, Target, Who
 from bench.load.scenarios import ACCOUNTS, SCENARIOS, SKEW, Scenario, bare_insert, first_executions, pgbench_scripts
-from bench.load.stage import EMPTY, FILLED, Cluster, cluster, constant, scans, settings_of, settle, warm
-from bench.records import DIRECTORY, save
-from tests.serving import SEPU, Server, serving
+from bench.load.stage import EMPTY, FILLED, Cluster, cluster, constant, fill, scans, settings_of, settle, warm
+from tests.harness.accounts import api_key
+from tests.harness.serving import SEPU, Server, serving
 
 from bench import machine
 from sepu import limits
@@ -150,8 +149,6 @@ def run(given: argparse.Namespace) -> None:
             with connect(measuring.made.owner_url(EMPTY)) as owner:
                 measuring.about["scans"] = scans(owner)
     _conclude(given, measuring, report.targets(measuring.figures()))
-    for path in save_curves(measuring.figures(), OUT):
-        print(f"curve: {path}")
 
 
 def growth(given: argparse.Namespace) -> None:
@@ -386,33 +383,19 @@ class Held(NamedTuple):
 
 
 def _conclude(given: argparse.Namespace, measuring: Measuring, found: Sequence[Target], text: str = "") -> None:
-    """Prints the tables, and leaves them and a record behind."""
-    name = given.run.__name__
-    text = text or report.measured(measuring.figures())
+    """Prints the conditions and the tables, and leaves them in a file."""
     settings = {key: value for key, value in vars(given).items() if key not in {"run", "key", "scenarios"}}
-    load = round(os.getloadavg()[0], 2)
-    print(f"\n{machine.in_words()}; Postgres {measuring.about.get('server_version', 'unknown')}; load {load}")
+    busy = max(one.busy for samples in measuring.samples.values() for one in samples)
+    text = text or report.measured(measuring.figures())
     if found:
         text += f"\n\n{report.table(['what', 'target', 'figure', 'reached'], [target.row for target in found])}"
-    print(f"\n{text}")
-    record = save(
-        OUT if settings.get("url") else DIRECTORY,  # of another machine's server there is no history here
-        "load",
-        {
-            f"load/{name}::{cell.scenario}, {cell.connections} conn., {cell.who}: {what}": taken
-            for cell, samples in measuring.samples.items()
-            for what, taken in times(samples).items()
-        },
-        client_busy=round(max(one.busy for samples in measuring.samples.values() for one in samples), 3),
-        targets=[{**asdict(target), "reached": target.reached} for target in found],
-        database=measuring.about,
-        settings={**settings, "state_dir": str(given.state_dir)},
-        load=load,
-    )
-    file = OUT / f"{name}-{record.stem}.md"
+    told = f"""{machine.in_words()}; load {os.getloadavg()[0]:.2f}; the client's share of a core {busy:.2f}
+database: {measuring.about}
+settings: {settings}\n\n{text}"""
+    file = OUT / f"{given.run.__name__}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.md"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(f"{text}\n")
-    print(f"\nrecord: {record}; tables: {file}")
+    file.write_text(f"{told}\n", "utf-8")
+    print(f"\n{told}\n\ntables: {file}")
 
 
 def _run() -> str:

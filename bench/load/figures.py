@@ -4,9 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil
-from statistics import median, quantiles
-
-from bench.records import Times
+from statistics import median
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 
@@ -65,21 +63,6 @@ class Figures:
         rate, cpu = median(sample.rate for sample in rounds), [sample.cpu_of_one() for sample in rounds]
         cpus = {who: median(one[who] for one in cpu) for who in cpu[0]}
         return cls(p50, p90, p99, p999, max(one[-1] for one in filled), rate, dict(errors), cpus)
-
-
-def times(rounds: Sequence[Sample]) -> dict[str, Times]:
-    """What a record keeps: the quartiles over the rounds."""
-    filled = [sample for sample in rounds if sample.within]
-    found = {f"p{share}": [percentile(one.latencies, share) for one in filled] for share in (50, 99)}
-    found["time of an answer"] = [1 / one.rate for one in filled]  # all of a connection's, shared among its answers
-    for who in rounds[0].cpu:
-        found[f"CPU of {who}"] = [one.cpu_of_one()[who] for one in filled]
-    return {what: _quartiles(values) for what, values in found.items() if any(values)}
-
-
-def _quartiles(values: Sequence[float]) -> Times:
-    q1, middle, q3 = quantiles([*values, *values], method="inclusive")  # of one value too
-    return Times(middle, q1, q3)
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:

@@ -4,19 +4,16 @@ Each flood is compared with one of as many connections that ask for `/healthz`, 
 flood takes from the two cores by itself is in both.
 """
 
-import multiprocessing
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing.connection import Connection as Pipe
+from functools import partial
 
-from bench.load.client import TIMEOUT_SECONDS, Client, Connection, Job, measure
+from bench.load.client import Job, measure
 from bench.load.figures import Sample
-from bench.load.holders import LIMITED_NUMBER
-from bench.load.scenarios import Ask, Scenario, asks
-
-from sepu.server.gunicorn import allow_files
+from bench.load.scenarios import Scenario, asks
+from tests.harness.accounts import LIMITED_NUMBER
+from tests.harness.flood import flooded
 
 CUSTOMER = Scenario("customer", ("match-1",), only=1)
 MANY = 100_000  # accounts
@@ -50,46 +47,14 @@ CASES = (
 
 def beside(case: Case, address: str, seed: str, run: str, seconds: float) -> tuple[Sample, Counter[str]]:
     """What the customer sees, and what the flood is answered, by status."""
-    with flooded(case, address, seed, f"{run}-flood") as answers:
+    with flooded(address, case.connections, partial(_requests, case.asks, seed, f"{run}-flood")) as answers:
         sample = measure(Job(address, case.customer, 1, seed, run, seconds))
     return sample, answers
 
 
-@contextmanager
-def flooded(case: Case, address: str, seed: str, run: str, key: str = "") -> Iterator[Counter[str]]:
-    """A flood from a process of its own, if given with this key alone; it yields its answers in the end, by status."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    flooding = context.Process(target=flood, args=(case, address, seed, run, key, theirs), daemon=True)
-    flooding.start()
-    theirs.close()
-    answers: Counter[str] = Counter()
-    try:
-        ours.recv()  # all are connected
-        yield answers
-        ours.send(None)
-        answers.update(ours.recv())
-    finally:
-        ours.close()
-        flooding.join(TIMEOUT_SECONDS)
-        flooding.kill()
-
-
-def flood(case: Case, address: str, seed: str, run: str, key: str, control: Pipe) -> None:
-    """Each connection asks again as soon as it is answered, until told to stop. Looks at nothing but the status."""
-    allow_files(case.connections + 100)
-    probe = Ask(f"GET {case.asks or '/healthz'} HTTP/1.1\r\nHost: sepu\r\n\r\n".encode(), b"", b"")
-    ask = asks(case.asks, seed, run, key) if isinstance(case.asks, Scenario) else lambda: probe
-    flooding = _Flood(address, case.connections, ask)
-    control.send(None)
-    while not control.poll():
-        flooding.ask_again()
-    control.recv()
-    control.send(flooding.errors)
-
-
-class _Flood(Client):
-    """Takes no answer for right."""
-
-    def _judge(self, connection: Connection, status: bytes, head: bytes, body: bytes, now: float) -> None:  # noqa: ARG002
-        self.errors[status.decode()] += 1
+def _requests(asked: str | Scenario | None, seed: str, run: str) -> Callable[[], bytes]:
+    if isinstance(asked, Scenario):
+        ask = asks(asked, seed, run)
+        return lambda: ask().request
+    probe = f"GET {asked or '/healthz'} HTTP/1.1\r\nHost: sepu\r\n\r\n".encode()
+    return lambda: probe

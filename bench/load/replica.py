@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
-from bench.load.holders import SPENT_NUMBER, account_id
 from bench.load.stage import EMPTY, Cluster
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from tests.faults.injection import start, stop_at_once
-from tests.faults.standby import await_replay, make_synchronous, standby_of, until_replicated
+from tests.harness.accounts import SPENT_NUMBER, account_id
+from tests.harness.injection import start, stop_at_once
+from tests.harness.standby import await_replay, make_synchronous, standby_of, until_replicated
 
 from sepu.admin.audit import audit
 from sepu.database.opening import connect

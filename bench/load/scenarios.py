@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 from urllib.parse import quote
 
 import msgspec
-from bench.load.holders import HELD_NUMBER, SPENT_NUMBER, account_id, api_key, hash_in_sql, id_in_sql
 from bench.queries import QUERIES
+from tests.harness.accounts import HELD_NUMBER, SPENT_NUMBER, account_id, api_key, hash_in_sql, id_in_sql
 
 from sepu.database.statements import statement
 from sepu.http.service import Service

@@ -9,16 +9,17 @@ from pathlib import Path
 
 import psutil
 import psycopg
-from bench.load.holders import fill, open_accounts, seed_of
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
-from tests.serving import Server, serving
+from tests.harness.accounts import open_accounts, seed_of
+from tests.harness.serving import Server, serving
 
 from sepu.database.embedded import embedded_postgres
 from sepu.database.migrate import migrate as migrate  # for the gate: on base, base's own
 from sepu.database.opening import connect, service_url
 
 EMPTY, FILLED = "sepu_load", "sepu_filled"
+_FILL = Path(__file__).with_name("fill.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,15 @@ class Cluster:
                         fill(owner, results // accounts)
                     settle(owner, filled=results > 0)
         return service_url(self.owner_url(database))
+
+
+def fill(connection: psycopg.Connection, results: int, days: int = 0) -> None:
+    """Adds stored results of so many days ago to all ample accounts, as many to each, and counts them."""
+    connection.execute(
+        "select set_config('load.results', %s, false), set_config('load.age', %s, false)",
+        [str(results), f"{days} days"],
+    )
+    connection.execute(_FILL.read_bytes())
 
 
 def settle(owner: psycopg.Connection, *, filled: bool) -> None:

@@ -10,10 +10,9 @@ from statistics import median
 import numpy as np
 from bench.machine import compiler, cpu
 from bench.peers import colours, names, palettes
-from bench.peers.timing import ROUNDS, Call, Row, seconds
+from bench.peers.timing import ROUNDS, Call, Row, in_words, seconds
 from bench.queries import QUERIES
-from bench.records import in_words
-from tests.core import ciede2000_reference as reference
+from tests.harness import ciede2000_reference as reference
 
 import sepu
 from sepu.library.records import rgb_of

@@ -35,3 +35,10 @@ def seconds(calls: Sequence[Call]) -> list[float]:
         [timer.timeit(number) / number for timer, number in zip(timers, numbers, strict=True)] for _ in range(ROUNDS)
     ]
     return [median(times) / call.things for call, times in zip(calls, zip(*rounds, strict=True), strict=True)]
+
+
+def in_words(seconds: float) -> str:
+    for unit, size in (("s", 1), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:,.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"

@@ -17,13 +17,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from psycopg import Connection
 from psycopg.conninfo import make_conninfo
-from tests.faults.proxy import socket_directory
+from tests.harness.postgres import INSTALLED, Cluster, let_in, run
+from tests.harness.processes import completed, until
+from tests.harness.proxy import socket_directory
+from tests.harness.serving import Response, serving
 from tests.keys import made_up_key
 from tests.nodes.traffic import crowded, on_plan
-from tests.postgres import INSTALLED, Cluster, let_in, run
-from tests.processes import completed, until
 from tests.programs import installed
-from tests.serving import Response, serving
 
 from sepu.admin.audit import audit
 from sepu.admin.keys import IssuedKey

@@ -8,10 +8,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.faults.proxy import socket_directory
-from tests.postgres import Cluster
+from tests.harness.postgres import Cluster
+from tests.harness.proxy import socket_directory
+from tests.harness.serving import free_port
 from tests.programs import installed
-from tests.serving import free_port
 
 from sepu.database.opening import connect
 

@@ -6,7 +6,7 @@ import pytest
 from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 from tests.citus.cluster import Citus, citus, why_not
-from tests.serving import Server, serving
+from tests.harness.serving import Server, serving
 
 from sepu.admin.distribute import distribute
 from sepu.database.migrate import migrate

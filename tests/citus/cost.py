@@ -8,11 +8,11 @@ from uuid import uuid4
 
 import psutil
 from tests.citus.cluster import citus
-from tests.faults.proxy import socket_directory
+from tests.harness.postgres import Cluster
+from tests.harness.processes import children
+from tests.harness.proxy import socket_directory
 from tests.keys import holder_of
 from tests.nodes.traffic import on_plan
-from tests.postgres import Cluster
-from tests.processes import children
 
 from sepu.admin.distribute import distribute
 from sepu.database.migrate import migrate

@@ -13,12 +13,12 @@ from contextlib import contextmanager, suppress
 import psycopg
 from psycopg.conninfo import make_conninfo
 from tests.citus.cluster import Citus, citus, why_not
-from tests.faults.injection import Injector
 from tests.faults.plans import open_accounts
 from tests.faults.soak import Plan, Stage
-from tests.postgres import Cluster
-from tests.processes import children
-from tests.serving import Server
+from tests.harness.injection import Injector
+from tests.harness.postgres import Cluster
+from tests.harness.processes import children
+from tests.harness.serving import Server
 
 from sepu.admin.distribute import distribute
 from sepu.database.migrate import migrate

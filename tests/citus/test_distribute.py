@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from psycopg import Connection
 from tests.citus.cluster import Citus
+from tests.harness.processes import completed
+from tests.harness.serving import SEPU
 from tests.keys import holder_of
-from tests.processes import completed
-from tests.serving import SEPU
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit

@@ -10,9 +10,9 @@ from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 from tests.charging import charge
 from tests.citus.cluster import SCALING, Citus
+from tests.harness.processes import completed
+from tests.harness.serving import SEPU
 from tests.keys import holder_of
-from tests.processes import completed
-from tests.serving import SEPU
 
 from sepu.admin import accounts, receipts
 from sepu.admin.audit import audit

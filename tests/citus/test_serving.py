@@ -15,10 +15,10 @@ from tests.citus.conftest import NO_JOIN
 from tests.citus.soak import frozen
 from tests.faults.history import History
 from tests.faults.verdict import contradictory
+from tests.harness.processes import children, until
+from tests.harness.serving import Server, serving
 from tests.http.contract import Case, World, check_case, every_case
 from tests.nodes.traffic import crowded, on_plan
-from tests.processes import children, until
-from tests.serving import Server, serving
 
 from sepu import limits
 from sepu.admin.audit import audit

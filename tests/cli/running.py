@@ -13,8 +13,8 @@ from unittest.mock import patch
 
 import pytest
 from click.testing import CliRunner
-from tests.processes import completed
-from tests.serving import SEPU
+from tests.harness.processes import completed
+from tests.harness.serving import SEPU
 
 from sepu.cli.main import main
 

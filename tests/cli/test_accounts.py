@@ -13,9 +13,9 @@ import psycopg
 import pytest
 from tests.charging import charge
 from tests.cli.running import Run, failed, fields, lines, printed, rows, text
+from tests.harness.processes import running, until
+from tests.harness.serving import SEPU, serving
 from tests.keys import holder_of, made_up_key
-from tests.processes import running, until
-from tests.serving import SEPU, serving
 
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey, change_key, issue_key

@@ -20,9 +20,9 @@ from hypothesis import example, given, settings, strategies
 from PIL import GimpPaletteFile, Image
 from rich.cells import cell_len
 from tests.cli.running import Done, failed, invoke, printed, process, text
-from tests.processes import completed
+from tests.harness.processes import completed
+from tests.harness.serving import SEPU
 from tests.programs import node_program
-from tests.serving import SEPU
 
 import sepu
 from sepu import limits

@@ -13,8 +13,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.charging import charge
 from tests.cli.running import Run, failed, fields, invoke, printed, process, text
-from tests.processes import completed
-from tests.serving import serving
+from tests.harness.processes import completed
+from tests.harness.serving import serving
 
 import sepu
 from sepu.admin import accounts

@@ -5,7 +5,6 @@ import hmac
 import json
 import signal
 import threading
-import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,12 +19,12 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from tests.cli.running import Run, failed, lines, printed, text
 from tests.endpoint import Endpoint, Received, Reply, endpoint
-from tests.faults.proxy import socket_directory
+from tests.harness.postgres import Cluster
+from tests.harness.processes import completed, running, until
+from tests.harness.proxy import socket_directory
+from tests.harness.serving import SEPU
 from tests.keys import holder_of
 from tests.metering.conftest import Customer
-from tests.postgres import Cluster
-from tests.processes import completed, running, until
-from tests.serving import SEPU
 
 from sepu import limits
 from sepu.admin import accounts
@@ -255,26 +254,6 @@ def test_of_two_that_saw_an_event_due_one_claims_it(events: Events, ledger_url: 
             second = threads.submit(claim_events, other)
             until(lambda: events.connection.execute(waits, [other.info.backend_pid]).fetchone() is not None)
         assert second.result(30) == []
-
-
-@pytest.mark.slow
-def test_several_deliver_and_none_sends_what_another_does(events: Events, program: list[str | Path]) -> None:
-    customers = [events.customer() for _ in range(20)]
-
-    def slowly(_: Received) -> Reply:
-        time.sleep(0.02)
-        return 204, {}
-
-    events.hooks.reply = slowly
-    with running(program) as one, running(program) as other:
-        until(lambda: len(events.hooks.received) >= 60, seconds=60)
-        time.sleep(0.5)
-        for process in (one, other):
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0
-    assert len(events.hooks.ids) == len(set(events.hooks.ids)) == 60
-    assert [events.sent(customer) for customer in customers] == [[80, 95, 100]] * len(customers)
-    assert events.all_delivered()
 
 
 def test_what_was_being_sent_by_one_that_was_killed_is_sent_again(events: Events, program: list[str | Path]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from jwcrypto.jwk import JWK
 from tests.cli.commands import COMMANDS, LEAVES, ON_A_DATABASE
 from tests.cli.running import failed, invoke, text
-from tests.faults.proxy import socket_directory
+from tests.harness.proxy import socket_directory
 
 from sepu.database.opening import database
 

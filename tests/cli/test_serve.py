@@ -20,8 +20,8 @@ import pytest
 from tests.cli.running import failed, lines, process
 from tests.cli.running import printed as json_of
 from tests.curl import by_python
-from tests.processes import STOP_SECONDS, running, until
-from tests.serving import SEPU, free_port
+from tests.harness.processes import STOP_SECONDS, running, until
+from tests.harness.serving import SEPU, free_port
 
 from sepu.database.embedded import embedded_postgres
 from sepu.database.migrate import migrate

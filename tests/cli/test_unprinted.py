@@ -9,8 +9,8 @@ import psycopg
 import pytest
 from tests.charging import charge
 from tests.cli.running import Done, Run, failed, fields, lines, printed, text
-from tests.processes import completed
-from tests.serving import SEPU
+from tests.harness.processes import completed
+from tests.harness.serving import SEPU
 
 from sepu.admin import accounts
 from sepu.admin.events import list_events

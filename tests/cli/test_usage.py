@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from tests.charging import charge
 from tests.cli.running import Run, failed, lines, printed, process, rows, text
-from tests.serving import SEPU
+from tests.harness.serving import SEPU
 
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey, change_key

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from tests.client.blocking import CLIENTS, AnyClient, kind, open_client
+from tests.harness.serving import Server
 from tests.http.conftest import server, uvloop
-from tests.serving import Server
 
 __all__ = ["kind", "open_client", "server", "uvloop"]
 

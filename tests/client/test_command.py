@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.client.conftest import url_of
 from tests.client.hostile import Peer, listening, saying
-from tests.processes import completed
-from tests.serving import Server
+from tests.harness.processes import completed
+from tests.harness.serving import Server
 
 import sepu_client
 from sepu.admin.keys import IssuedKey

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from tests.client.blocking import AnyClient, Open
 from tests.client.hostile import Peer, Step, certificate, listening, saying
-from tests.processes import completed, running, until
+from tests.harness.processes import completed, running, until
 
 from sepu_client import (
     Answer,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.client.blocking import Open
 from tests.client.hostile import WAYS, Peer, Step, listening
-from tests.processes import until
+from tests.harness.processes import until
 
 from sepu_client import NoAnswerError
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.client.conftest import url_of
-from tests.processes import completed
-from tests.serving import Server
+from tests.harness.processes import completed
+from tests.harness.serving import Server
 
 import sepu_client
 from sepu.admin.keys import IssuedKey

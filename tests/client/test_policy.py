@@ -151,11 +151,11 @@ def test_nothing_begins_after_the_deadline_nor_may_outlast_it(
 @settings(max_examples=20)
 @given(st.lists(st.sampled_from(PASSING), min_size=40, max_size=40))
 def test_the_jitter_is_full_and_the_back_off_capped(passing: list[Answer | Lost]) -> None:
-    _, least, _ = run([*passing * 50, GOOD], 1e9, 0)
-    _, most, _ = run([*passing * 50, GOOD], 1e9, 1)
+    _, least, _ = run([*passing * 5, GOOD], 1e9, 0)
+    _, most, _ = run([*passing * 5, GOOD], 1e9, 1)
     spread = [high - low for low, high in zip(least.waits, most.waits, strict=True)]
     assert spread[:8] == pytest.approx([0, 0.25, 0.5, 1, 2, 4, 8, 8])
-    assert spread[8:] == pytest.approx([8] * 1993)
+    assert spread[8:] == pytest.approx([8] * 193)
 
 
 CLASSES = [

@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 import pytest
 from tests.client.blocking import Open
 from tests.deploy.nginx import BehindNginx, behind_nginx, certificate, listens
-from tests.processes import running, until
+from tests.harness.processes import running, until
+from tests.harness.serving import Server, free_port, serving
 from tests.programs import program
-from tests.serving import Server, free_port, serving
 
 from sepu.admin.keys import IssuedKey
 from sepu_client import NoAnswerError

@@ -13,8 +13,8 @@ import pytest
 from tests.client.blocking import AnyClient
 from tests.client.conftest import Opened, url_of
 from tests.client.hostile import Peer, listening
+from tests.harness.serving import Server
 from tests.keys import made_up_key
-from tests.serving import Server
 
 import sepu
 from sepu.admin import accounts

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.postgres import empty_database
-from tests.processes import running, until
-from tests.serving import SEPU, Response, Server, free_port, is_ready
+from tests.harness.postgres import empty_database
+from tests.harness.processes import running, until
+from tests.harness.serving import SEPU, Response, Server, free_port, is_ready
 
 from sepu.database.migrate import migrate
 from sepu.database.opening import connect, console_url

@@ -17,9 +17,9 @@ from psycopg import sql
 from tests.client.hostile import Peer, certificate, listening, saying
 from tests.console.running import Console
 from tests.console.seeding import CUSTOMERS
-from tests.processes import completed
+from tests.harness.processes import completed
+from tests.harness.serving import SEPU
 from tests.server.test_webhooks import garbage
-from tests.serving import SEPU
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit, record_audit

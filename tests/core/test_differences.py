@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from tests.core import ciede2000_reference, differences_reference
+from tests.core import differences_reference
 from tests.core.colours import random_rgb
+from tests.harness import ciede2000_reference
 
 from sepu._palette import DIFFERENCE_NAMES, Palette, instruction_sets
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tests.core import ciede2000_reference as reference
 from tests.core.colours import random_rgb
+from tests.harness import ciede2000_reference as reference
 
 from sepu._palette import DIFFERENCE_NAMES, Palette, srgb_to_lab
 

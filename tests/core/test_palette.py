@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
-from tests.core import ciede2000_reference as reference
 from tests.core.colours import Rgb, channels, colours, random_rgb
+from tests.harness import ciede2000_reference as reference
 
 from sepu._palette import Palette, ciede2000, hex_to_rgb, instruction_sets, srgb_to_lab
 

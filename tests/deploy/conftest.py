@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from tests.deploy.nginx import BehindNginx, behind_nginx
+from tests.harness.serving import WORKERS, serving, why_not
 from tests.programs import program
-from tests.serving import WORKERS, serving, why_not
 
 
 @pytest.fixture(scope="session", params=WORKERS)

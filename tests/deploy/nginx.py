@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from tests.processes import completed, running, until
+from tests.harness.processes import completed, running, until
+from tests.harness.serving import Server, free_port
 from tests.programs import program
-from tests.serving import Server, free_port
 
 CONFIGURATION = Path(__file__).parents[2] / "deploy" / "nginx" / "nginx.conf"
 

@@ -14,12 +14,12 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.deploy.nginx import certificate
-from tests.faults.proxy import socket_directory
+from tests.harness.postgres import Cluster, let_in
+from tests.harness.processes import completed, running, until
+from tests.harness.proxy import socket_directory
+from tests.harness.serving import free_port
 from tests.metrics import scrape
-from tests.postgres import Cluster, let_in
-from tests.processes import completed, running, until
 from tests.programs import program
-from tests.serving import free_port
 
 from sepu.database.opening import connect
 

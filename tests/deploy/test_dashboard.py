@@ -4,7 +4,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import msgspec
-from tests.processes import completed
+from tests.harness.processes import completed
 from tests.programs import program
 from tools.site.dashboard import PICTURE, dashboard
 

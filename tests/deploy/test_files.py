@@ -19,11 +19,11 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from standardwebhooks.webhooks import Webhook
 from tests.endpoint import endpoint
-from tests.faults.proxy import socket_directory
+from tests.harness.processes import completed, running
+from tests.harness.proxy import socket_directory
+from tests.harness.serving import SEPU, free_port, serving
 from tests.metrics import samples
-from tests.processes import completed, running
 from tests.programs import program
-from tests.serving import SEPU, free_port, serving
 
 from sepu import limits
 from sepu.admin import accounts

@@ -16,6 +16,8 @@ import psycopg
 import pytest
 from tests.deploy.nginx import BehindNginx, behind_nginx
 from tests.fuzz.hostile_clients import Campaign
+from tests.harness.processes import until
+from tests.harness.serving import Response, serving, until_closed
 from tests.http.contract import Case, World, check_case, every_case
 from tests.http.raw import (
     BAD,
@@ -34,8 +36,6 @@ from tests.http.raw import (
     exchange,
     parsed,
 )
-from tests.processes import until
-from tests.serving import Response, serving, until_closed
 
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey

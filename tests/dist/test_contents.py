@@ -14,7 +14,7 @@ from sysconfig import get_platform
 from zipfile import ZipFile
 
 import pytest
-from tests.processes import completed
+from tests.harness.processes import completed
 from tools.dist import build
 from tools.dist.contents import CLIENT, SEPU, Distribution, held, tracked
 

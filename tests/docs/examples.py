@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.curl import Ask, by_curl
-from tests.serving import SEPU, serving
+from tests.harness.serving import SEPU, serving
 
 from sepu.admin import accounts
 from sepu.database.opening import connect, database, service_url

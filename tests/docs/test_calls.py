@@ -7,10 +7,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.harness.processes import completed
+from tests.harness.serving import Server
 from tests.openapi.document import operations
-from tests.processes import completed
 from tests.programs import program
-from tests.serving import Server
 from tools.site.calls import CALLS, LANGUAGES
 
 from sepu.admin import accounts

@@ -8,11 +8,11 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
-from bench.capacity import capacity
 from PIL import Image
 from tests.curl import Ask, by_curl, by_python, needs_curl
 from tests.docs.examples import PAGES, reader, with_answers
-from tests.serving import Server
+from tests.harness.serving import Server
+from tools.capacity import capacity
 from tools.site.errors import MISTAKES
 from tools.site.errors import PAGE as ERRORS_PAGE
 from tools.site.errors import page as page_of_errors

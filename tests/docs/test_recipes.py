@@ -8,8 +8,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.harness.serving import SEPU, Server
 from tests.programs import missing
-from tests.serving import SEPU, Server
 
 from sepu.admin import accounts
 

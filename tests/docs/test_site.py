@@ -10,7 +10,7 @@ from pathlib import Path
 from queue import Queue
 
 import pytest
-from tests.processes import running
+from tests.harness.processes import running
 from tests.programs import installed, missing, program
 
 pytestmark = pytest.mark.slow

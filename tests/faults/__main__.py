@@ -5,7 +5,7 @@ import sys
 
 from tests.citus.soak import staged_on_citus
 from tests.faults.soak import Plan, soak, staged
-from tests.serving import WORKERS
+from tests.harness.serving import WORKERS
 
 
 def main() -> int:

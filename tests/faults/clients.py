@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from tests.faults.history import UNANSWERED, History, Request, digest, told_by
-from tests.serving import Response
+from tests.harness.serving import Response
 
 TIMEOUT_SECONDS = 5.0  # seconds that a client waits for an answer
 QUERIES = ("hong", "tao hong", "桃红", "石青", "lan", "zh", "crimson", "moon white", "xyzzy")

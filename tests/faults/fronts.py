@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.faults.proxy import SOCKET, Proxy, in_a_thread
+from tests.harness.proxy import SOCKET, Proxy, in_a_thread
 
 _BACKLOG_SECONDS = 0.2  # for a connection over loopback, unless the backlog is full
 

@@ -7,7 +7,7 @@ from enum import IntEnum
 from hashlib import blake2b
 from typing import NamedTuple
 
-from tests.serving import ONE_COLOUR, Response, Server
+from tests.harness.serving import ONE_COLOUR, Response, Server
 
 from sepu.admin.keys import IssuedKey
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import psycopg
-from bench.load.holders import account_id, api_key, copy_accounts, key_secret
 from tests.faults.clients import Holder
 from tests.faults.history import Adjustment, Change, Counter, History, Terms
+from tests.harness.accounts import account_id, api_key, copy_accounts, key_secret
 
 from sepu.admin import accounts
 from sepu.admin.grants import BusyError, Kind, adjust_usage

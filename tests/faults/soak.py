@@ -7,20 +7,21 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from urllib.parse import quote
 
 import uvloop
-from bench.load.neighbours import Case, flooded
-from bench.load.scenarios import Scenario
 from tests.faults.clients import Ask, Client, Holder, Memory, asks
-from tests.faults.injection import FaultInjector, Host, Injector, Pace
 from tests.faults.plans import change_plans, open_accounts
-from tests.faults.proxy import Odds, proxied, socket_directory
-from tests.faults.standby import make_synchronous, standby_of
 from tests.faults.verdict import Verdict, judge
-from tests.serving import Server, serving
+from tests.harness.accounts import api_key
+from tests.harness.flood import flooded
+from tests.harness.injection import FaultInjector, Host, Injector, Pace
+from tests.harness.proxy import Odds, proxied, socket_directory
+from tests.harness.serving import ONE_COLOUR, Server, serving
+from tests.harness.standby import make_synchronous, standby_of
 
 from sepu.admin import accounts
 from sepu.admin.events import list_events
@@ -127,24 +128,43 @@ def staged(plan: Plan, between: Between = nullcontext) -> Iterator[Stage]:
         )
 
 
+def made_up_keys(crowd: int) -> Callable[[], bytes]:
+    """Each request has a key that was never issued, and names an account of the crowd."""
+    rng = random.Random()
+    return lambda: _match(api_key.__wrapped__(token_hex(6), rng.randint(1, crowd)))
+
+
+def one_key(key: str) -> Callable[[], bytes]:
+    """All requests have this key."""
+    return lambda: _match(key)
+
+
+def _match(key: str) -> bytes:
+    head = ("POST /v1/match HTTP/1.1", "Host: sepu", f"Authorization: Bearer {key}", f"Idempotency-Key: {token_hex(8)}")
+    return b"%b\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (
+        "\r\n".join(head).encode(), len(ONE_COLOUR), ONE_COLOUR,
+    )  # fmt: skip
+
+
 def soak(plan: Plan, stage: Stage) -> Report:
     """Carries a plan out on a stage, with a server of its own."""
     started = time.monotonic()
     with connect(stage.url) as connection:
         revoked = accounts.create_account(connection, "ample")
         revoke_key(connection, revoked.key_id)
-    made_up = Case("made-up-keys", plan.flood, Scenario("made-up", ("match-1",), accounts=plan.crowd, made_up=True))
-    one_key = Case("revoked-key", plan.revoked, Scenario("revoked", ("match-1",)))
+    cases = {
+        "made up keys": (plan.flood, partial(made_up_keys, plan.crowd)),
+        "revoked key": (plan.revoked, partial(one_key, revoked.api_key)),
+    }
     floods: dict[str, Counter[str]] = {}
     with (
         serving(plan.worker, stage.served, workers=plan.workers, options=stage.options) as server,
         ExitStack() as flooding,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        for case, key in ((made_up, ""), (one_key, revoked.api_key)):
-            if case.connections:
-                answers = flooding.enter_context(flooded(case, server.address, "", token_hex(6), key))
-                floods[case.name.replace("-", " ")] = answers
+        for name, (connections, make) in cases.items():
+            if connections:
+                floods[name] = flooding.enter_context(flooded(server.address, connections, make))
         asked, memory, faults = runner.run(_run(plan, stage, server))
     seconds = time.monotonic() - started
     with connect(stage.url) as connection:

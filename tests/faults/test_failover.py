@@ -6,11 +6,11 @@ from urllib.parse import quote
 
 import pytest
 from tests.faults.history import History
-from tests.faults.injection import stop_at_once
-from tests.faults.standby import await_replay, replicated
 from tests.faults.verdict import contradictory
-from tests.processes import until
-from tests.serving import serving
+from tests.harness.injection import stop_at_once
+from tests.harness.processes import until
+from tests.harness.serving import serving
+from tests.harness.standby import await_replay, replicated
 
 from sepu import limits
 from sepu.admin.audit import audit

@@ -7,11 +7,11 @@ import sys
 from contextlib import nullcontext
 
 import pytest
-from tests.faults.injection import Pace, kinds_of_faults
-from tests.faults.proxy import Odds
 from tests.faults.soak import Plan, soak, staged
+from tests.harness.injection import Pace, kinds_of_faults
+from tests.harness.proxy import Odds
+from tests.harness.serving import EACH_WORKER
 from tests.pgbouncer import WHY_NOT, pgbouncer
-from tests.serving import EACH_WORKER
 
 # Enough of everything within seconds.
 PACE = Pace(worker_kill=1.2, back_end_kill=2.5, back_end_terminate=1, restart=4, cut=0.7)

@@ -12,12 +12,12 @@ from typing import NamedTuple
 import psycopg
 import pytest
 from tests.faults.history import History
-from tests.faults.proxy import socket_directory
 from tests.faults.verdict import contradictory
+from tests.harness.processes import completed, until
+from tests.harness.proxy import socket_directory
+from tests.harness.serving import SEPU, Server, free_port, serving, with_limits
 from tests.metrics import sample
-from tests.processes import completed, until
 from tests.programs import installed
-from tests.serving import SEPU, Server, free_port, serving, with_limits
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit

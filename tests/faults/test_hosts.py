@@ -22,10 +22,10 @@ from tests.cli.running import printed
 from tests.console.running import Console
 from tests.faults.fronts import Front, fronts
 from tests.faults.history import History
-from tests.faults.standby import Replicated, replicated
 from tests.faults.verdict import contradictory
-from tests.processes import completed, running, until
-from tests.serving import SEPU, free_port, serving
+from tests.harness.processes import completed, running, until
+from tests.harness.serving import SEPU, free_port, serving
+from tests.harness.standby import Replicated, replicated
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit

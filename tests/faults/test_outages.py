@@ -15,11 +15,11 @@ import psutil
 import psycopg
 import pytest
 from tests.faults.history import History, Request, digest
-from tests.faults.injection import postmaster, start, stop_at_once
-from tests.faults.proxy import Proxy, proxied, socket_directory
 from tests.faults.verdict import contradictory
-from tests.processes import children, send, until
-from tests.serving import EACH_WORKER, ONE_COLOUR, Server, serving, with_limits
+from tests.harness.injection import postmaster, start, stop_at_once
+from tests.harness.processes import children, send, until
+from tests.harness.proxy import Proxy, proxied, socket_directory
+from tests.harness.serving import EACH_WORKER, ONE_COLOUR, Server, serving, with_limits
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit

@@ -8,10 +8,10 @@ from itertools import chain
 from urllib.parse import quote
 
 import pytest
-from tests.faults.injection import start, stop_at_once
-from tests.faults.standby import make_synchronous, replicated, until_replicated
-from tests.processes import until
-from tests.serving import serving
+from tests.harness.injection import start, stop_at_once
+from tests.harness.processes import until
+from tests.harness.serving import serving
+from tests.harness.standby import make_synchronous, replicated, until_replicated
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit

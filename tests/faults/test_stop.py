@@ -15,11 +15,11 @@ import psycopg
 import pytest
 from tests.faults.clients import Ask, Holder, asks
 from tests.faults.plans import open_accounts
-from tests.faults.proxy import socket_directory
 from tests.faults.soak import SETTLING_SECONDS, Clients, asked_during
 from tests.faults.verdict import judge, until_stored
-from tests.processes import until
-from tests.serving import EACH_WORKER, Server, free_port, serving, with_limits
+from tests.harness.processes import until
+from tests.harness.proxy import socket_directory
+from tests.harness.serving import EACH_WORKER, Server, free_port, serving, with_limits
 
 from sepu.admin.keys import IssuedKey
 from sepu.database.opening import connect

@@ -7,7 +7,7 @@ import psycopg
 from tests.faults.clients import Memory
 from tests.faults.consistency import Finding, contradictions, read_ledger
 from tests.faults.history import History
-from tests.processes import until
+from tests.harness.processes import until
 
 from sepu.admin.audit import audit
 from sepu.database.opening import connect

@@ -23,8 +23,8 @@ from random import Random
 import psutil
 import psycopg
 from tests.fuzz.seeds import Seed, mutate, seed
-from tests.processes import until
-from tests.serving import Response, Server
+from tests.harness.processes import until
+from tests.harness.serving import Response, Server
 
 from sepu.admin import accounts
 from sepu.admin.plans import set_plan

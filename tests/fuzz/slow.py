@@ -18,10 +18,9 @@ from tempfile import TemporaryDirectory
 from time import process_time
 from typing import Any
 
-from bench.gate import callgrind
-from bench.gate.count import counted
 from tests.fuzz.cases import Played
 from tests.fuzz.seeds import mutate
+from tests.harness import callgrind
 
 from sepu.errors import InputError, SepuError
 
@@ -240,7 +239,7 @@ def main(directory: str) -> None:
         reader(inputs[0][0])(inputs[0][1][:100].encode("latin-1"))
         counts = found[key] = []
         for name, content in inputs:
-            file, *_ = counted(Path(directory), partial(reader(name), content.encode("latin-1")))
+            file, *_ = callgrind.counted(Path(directory), partial(reader(name), content.encode("latin-1")))
             counts.append(callgrind.total(callgrind.read(file)))
             if len(counts) > 1 and counts[-1] > GROWTH * counts[-2]:
                 break

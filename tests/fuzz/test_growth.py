@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 import pytest
-from bench.gate import callgrind
 from tests.fuzz import slow
 from tests.fuzz.cases import run
+from tests.harness import callgrind
 
 
 @pytest.mark.timeout(150)

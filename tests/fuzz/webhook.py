@@ -15,7 +15,7 @@ from tests.client.hostile import Peer, listening, pausing
 from tests.fuzz.cases import Played
 from tests.fuzz.grammar import TAKEN, made
 from tests.fuzz.seeds import mutate
-from tests.processes import completed
+from tests.harness.processes import completed
 
 from sepu.admin.events import list_events
 

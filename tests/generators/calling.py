@@ -8,7 +8,7 @@ from subprocess import PIPE
 from typing import IO, Any, cast
 
 from tests.generators.toolchains import Command
-from tests.processes import running
+from tests.harness.processes import running
 
 
 @dataclass(frozen=True)

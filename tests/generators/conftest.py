@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.generators.calling import Client, calling
 from tests.generators.toolchains import CLIENTS
+from tests.harness.serving import Response, Server
 from tests.http.conftest import uvloop
 from tests.integrate.faulty import between
-from tests.serving import Response, Server
 
 __all__ = ["uvloop"]
 

@@ -7,8 +7,8 @@ import psycopg
 import pytest
 from tests.generators.calling import Answer, Client
 from tests.generators.conftest import grown
+from tests.harness.serving import Server
 from tests.keys import made_up_key
-from tests.serving import Server
 
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey

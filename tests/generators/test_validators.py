@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from tests.generators.toolchains import Command
+from tests.harness.processes import completed
 from tests.openapi.document import PATH
-from tests.processes import completed
 from tests.programs import NODE_MODULES, node_program, program
 
 pytestmark = pytest.mark.slow

@@ -9,8 +9,8 @@ import sysconfig
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tests.harness.processes import completed
 from tests.openapi.document import PATH
-from tests.processes import completed
 from tests.programs import NODE_MODULES, missing, node_program, program
 
 HERE = Path(__file__).parent

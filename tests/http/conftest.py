@@ -1,7 +1,7 @@
 """Each kind of server in turn."""
 
 import pytest
-from tests.serving import WORKERS, Served, Server
+from tests.harness.serving import WORKERS, Served, Server
 
 # What the default worker does, `make test` sees; the others are tried by `make test-all`.
 OTHERS = [pytest.param(worker, marks=pytest.mark.slow) for worker in (*WORKERS[1:], "pgbouncer")]

@@ -16,9 +16,9 @@ from urllib.parse import quote
 import psycopg
 import pytest
 from tests.charging import charge
+from tests.harness.serving import Response, Server
 from tests.keys import holder_of, made_up_key
 from tests.openapi.document import check_response
-from tests.serving import Response, Server
 
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey, issue_key, revoke_key

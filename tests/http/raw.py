@@ -4,7 +4,7 @@ import json
 import socket
 import uuid
 
-from tests.serving import Server, until_closed
+from tests.harness.serving import Server, until_closed
 
 from sepu.admin.keys import IssuedKey
 from sepu.http.errors import ERRORS

@@ -1,8 +1,8 @@
 """The table of the contract on every kind of worker."""
 
 import psycopg
+from tests.harness.serving import Server
 from tests.http.contract import CASES, Case, World, check_case, every_case
-from tests.serving import Server
 
 from sepu.admin.keys import IssuedKey
 from sepu.http.errors import ERRORS

@@ -8,6 +8,8 @@ import struct
 
 import psycopg
 import pytest
+from tests.harness.processes import until
+from tests.harness.serving import Served, Server
 from tests.http.contract import committed
 from tests.http.raw import (
     BAD,
@@ -27,8 +29,6 @@ from tests.http.raw import (
     metered,
     parsed,
 )
-from tests.processes import until
-from tests.serving import Served, Server
 
 from sepu import limits
 from sepu.admin.keys import IssuedKey

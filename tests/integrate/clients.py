@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.processes import completed
+from tests.harness.processes import completed
 from tests.programs import missing, program
 
 CODE = Path(__file__).parents[2] / "docs" / "integrate"

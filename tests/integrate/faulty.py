@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 
 from tests.endpoint import Threads, answering
-from tests.serving import Response
+from tests.harness.serving import Response
 
 SECONDS = 30
 _HOP = {"connection", "keep-alive", "transfer-encoding", "host", "content-length"}

@@ -12,7 +12,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.faults.proxy import Odds, Proxy, proxied, socket_directory
+from tests.harness.processes import completed, until
+from tests.harness.proxy import Odds, Proxy, proxied, socket_directory
+from tests.harness.serving import Server, serving
 from tests.http.contract import IDEMPOTENCY_KEY, World
 from tests.integrate.clients import CLIENTS, CODE, DEADLINE, TIMEOUT, Said, run
 from tests.integrate.faulty import (
@@ -27,9 +29,7 @@ from tests.integrate.faulty import (
     slow_body,
     too_slow,
 )
-from tests.processes import completed, until
 from tests.programs import program
-from tests.serving import Server, serving
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit

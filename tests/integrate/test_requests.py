@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.harness.processes import completed
+from tests.harness.serving import Served, Server
 from tests.openapi.document import DOCUMENT, answer, operations
-from tests.processes import completed
 from tests.programs import node_program
-from tests.serving import Served, Server
 from tools.site.samples import COLLECTION, HTTP_FILE, collection, http_file
 
 from sepu.admin.keys import IssuedKey

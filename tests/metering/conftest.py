@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from psycopg import Connection
+from tests.harness.processes import until
 from tests.keys import holder_of
-from tests.processes import until
 
 from sepu.admin import accounts
 from sepu.admin.plans import set_plan

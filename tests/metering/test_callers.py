@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from psycopg import Connection
-from tests.awaited_batcher import AwaitedBatcher
+from tests.harness.awaited_batcher import AwaitedBatcher
 from tests.keys import holder_of, made_up_key
 
 from sepu import limits

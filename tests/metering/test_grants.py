@@ -12,7 +12,7 @@ from sepu.admin import accounts
 from sepu.admin.audit import audit
 from sepu.admin.export import export_usage
 from sepu.admin.grants import Adjustment, adjust_usage, list_adjustments
-from sepu.admin.usage import MonthUsage, nearest_limits, show_usage, usage_by_month
+from sepu.admin.usage import MonthUsage, nearest_limits, show_usage
 from sepu.errors import SepuError
 
 of_all_accounts = pytest.mark.usefixtures("own_ledger")
@@ -41,18 +41,6 @@ def limit(connection: Connection, customer: Customer, key: str = "key-much", **a
 def of_month(connection: Connection, customer: Customer, period: str) -> MonthUsage:
     ((match, _),) = (found.usage for found in export_usage(connection, period, customer.account_id))
     return match
-
-
-def test_a_grant_may_come_before_any_charge(connection: Connection, make_customer: MakeCustomer) -> None:
-    """Also for a month that has not begun: it is no usage of that month."""
-    customer = make_customer(match_limit=3)
-    added = grant(connection, customer, 5)
-    assert list(list_adjustments(connection, account_id=customer.account_id)) == [added]
-    assert usage_by_month(connection, customer.account_id) == []
-    assert limit(connection, customer) == 8
-    assert customer.meter(connection, units=8).outcome == "charged"
-    assert (added.kind, added.period, added.units, added.reason) == ("grant", MARCH, 5, "Fair")
-    assert added.database_role == connection.info.user
 
 
 @of_all_accounts

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict
-from tests.serving import free_port
+from tests.harness.serving import free_port
 
 from sepu import limits
 from sepu.database.hosts import Hosts, SettingsError

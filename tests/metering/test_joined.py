@@ -13,7 +13,7 @@ from typing import Any, LiteralString, TypeVar
 
 import pytest
 from psycopg import Connection
-from tests.awaited_batcher import AwaitedBatcher
+from tests.harness.awaited_batcher import AwaitedBatcher
 from tests.metering.conftest import Customer, MakeCustomer, OpenSession
 
 from sepu import limits
@@ -131,22 +131,6 @@ def test_each_gets_its_own_answer(
         for command, answer in zip(commands, answers, strict=True)
         if answer.outcome == "charged"
     }
-
-
-def test_other_kinds_too(database_url: str, calls: list[int], make_customer: MakeCustomer) -> None:
-    customers = [make_customer(match_limit=n) for n in range(1, 6)]
-    unknown = Credential(customers[0].account_id, bytes(32))
-    commands: list[Command[Any]] = [read_usage(unknown)]
-    commands += [read_usage(customer.credential) for customer in customers]
-    commands += [admit(customer.credential) for customer in customers]
-    commands += [read_usage(unknown), admit(unknown)]
-    answers = play(database_url, lambda company: together(company, commands))
-    assert calls[:2] == [1, 1]
-    assert sum(calls[2:]) == 10, "the last two are refused as their key was"
-    assert len(calls) <= 6
-    assert [answer.usage[0].limit for answer in answers[1:6]] == [1, 2, 3, 4, 5]
-    assert answers[6:11] == ["ok"] * 5
-    assert (answers[11].outcome, answers[12]) == ("unauthorized", "unauthorized")
 
 
 def test_what_the_database_refuses_touches_nobody_else(

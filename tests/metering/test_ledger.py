@@ -12,17 +12,15 @@ import msgspec
 import psycopg
 import pytest
 from psycopg import Connection
-from tests.metering.conftest import NOON, Customer, HeldUp, MakeCustomer, OpenSession
+from tests.metering.conftest import Customer, HeldUp, MakeCustomer, OpenSession
 
-from sepu.admin import accounts
-from sepu.admin.keys import revoke_key
 from sepu.admin.plans import set_plan
 from sepu.database import statements
 from sepu.database.migrate import holds_migrations
 from sepu.metering.batcher_thread import BatcherThread
 from sepu.metering.commands import Command, Metered, admit, read_usage
 from sepu.metering.failure import LedgerUnavailable
-from sepu.metering.key_format import Credential, new_account_id
+from sepu.metering.key_format import Credential
 from sepu.metering.meters import Usage
 
 T = TypeVar("T")
@@ -73,42 +71,12 @@ def gateway(open_gateway: OpenGateway, service_url: str) -> Iterator[Gateway]:
         yield opened
 
 
-def outcomes(customer: Customer, session: Connection, at: datetime, holder: Credential) -> set[str]:
-    """What the three functions say, which must agree about who may ask."""
-    usage = session.execute(
-        "select distinct outcome from sepu.read_usage(%s, %s, %s)", (holder.account_id, holder.key_hash, at)
-    ).fetchone()
-    assert usage is not None
-    return {
-        customer.meter(session, at=at, holder=holder).outcome,
-        customer.admit(session, at=at, holder=holder),
-        usage[0],
-    }
-
-
 def change_plan(session: Connection, customer: Customer, match_limit: int, per_minute: int = 100_000) -> None:
     limits = {"color_match": match_limit, "color_search": match_limit}
     set_plan(session, customer.plan_id, limits, requests_per_minute=per_minute)
 
 
 # Who may ask
-
-
-def test_the_key_is_judged_before_the_account_and_the_rate(connection: Connection, make_customer: MakeCustomer) -> None:
-    customer = make_customer(requests_per_minute=1)
-    stranger = Credential(new_account_id(), customer.credential.key_hash)
-    assert outcomes(customer, connection, NOON, stranger) == {"unauthorized"}
-    accounts.set_status(connection, customer.account_id, "suspended")
-    assert outcomes(customer, connection, NOON, customer.credential) == {"account_unavailable"}
-    assert outcomes(customer, connection, NOON, stranger) == {"unauthorized"}
-    accounts.set_status(connection, customer.account_id, "active")
-    assert customer.admit(connection) == "ok", "the refused did not count"
-    assert outcomes(customer, connection, NOON, customer.credential) == {"rate_limited"}
-    accounts.set_status(connection, customer.account_id, "suspended")
-    assert outcomes(customer, connection, NOON, customer.credential) == {"account_unavailable"}
-    revoke_key(connection, customer.key_id)
-    assert outcomes(customer, connection, NOON, customer.credential) == {"unauthorized"}
-    assert customer.committed(connection) == customer.stored(connection) == {}
 
 
 def test_a_made_up_key_locks_and_writes_nothing(connection: Connection, customer: Customer) -> None:

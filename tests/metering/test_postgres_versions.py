@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.faults.proxy import socket_directory
+from tests.harness.postgres import INSTALLED, Cluster
+from tests.harness.proxy import socket_directory
+from tests.harness.serving import serving
 from tests.nodes.traffic import crowded, on_plan
-from tests.postgres import INSTALLED, Cluster
-from tests.serving import serving
 
 from sepu.database.migrate import migrate
 from sepu.database.opening import connect, service_url

@@ -10,9 +10,9 @@ import psycopg
 import pytest
 from psycopg import Connection, sql
 from psycopg.conninfo import make_conninfo
+from tests.harness.processes import completed
+from tests.harness.serving import SEPU
 from tests.metering.conftest import Customer
-from tests.processes import completed
-from tests.serving import SEPU
 
 from sepu.database import statements
 from sepu.database.migrate import migrate

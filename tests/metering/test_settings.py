@@ -12,10 +12,10 @@ import pytest
 from psycopg import Connection, sql
 from psycopg.conninfo import make_conninfo
 from tests import pgbouncer
-from tests.awaited_batcher import AwaitedBatcher
 from tests.cli.running import invoke
-from tests.processes import completed
-from tests.serving import SEPU
+from tests.harness.awaited_batcher import AwaitedBatcher
+from tests.harness.processes import completed
+from tests.harness.serving import SEPU
 
 from sepu import limits
 from sepu.admin import accounts

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
+from tests.harness.processes import completed
 from tests.package import Package, StalePatchError, copied, patched
-from tests.processes import completed
 
 PATCHES = Path(__file__).parent / "patches"
 ROOT = PATCHES.parents[2]

@@ -8,8 +8,8 @@ from threading import Barrier
 import psycopg
 import pytest
 from tests.faults.verdict import until_stored
+from tests.harness.serving import ONE_COLOUR, serving
 from tests.nodes.traffic import crowded, kill, on_plan
-from tests.serving import ONE_COLOUR, serving
 
 from sepu.admin.usage import show_usage
 from sepu.database.opening import service_url as as_service

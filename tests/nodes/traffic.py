@@ -13,7 +13,7 @@ from tests.faults.clients import Ask, Memory, asks
 from tests.faults.plans import change_plans, open_accounts
 from tests.faults.soak import Clients, asked_during
 from tests.faults.verdict import Verdict, judge
-from tests.serving import Server
+from tests.harness.serving import Server
 
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey

@@ -11,6 +11,7 @@ from falcon.testing import create_environ
 from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema_rs import ValidationErrorKind
+from tests.harness.serving import Server
 from tests.http.contract import CASES
 from tests.openapi.document import (
     DEFAULT,
@@ -27,7 +28,6 @@ from tests.openapi.document import (
     validator,
     validator_as_written,
 )
-from tests.serving import Server
 
 from sepu import limits
 from sepu.admin.keys import IssuedKey

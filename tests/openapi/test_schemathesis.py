@@ -9,9 +9,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.harness.processes import completed
+from tests.harness.serving import Server
 from tests.openapi.document import PATH
-from tests.processes import completed
-from tests.serving import Server
 
 from sepu import limits
 from sepu.admin import accounts

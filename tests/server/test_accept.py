@@ -7,8 +7,8 @@ from contextlib import ExitStack
 import numpy as np
 import psycopg
 import pytest
-from tests.processes import until
-from tests.serving import serving
+from tests.harness.processes import until
+from tests.harness.serving import serving
 
 from sepu.server import accept
 

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 
 import pytest
-from tests.processes import until
-from tests.serving import Server, serving, until_closed, with_limits
+from tests.harness.processes import until
+from tests.harness.serving import Server, serving, until_closed, with_limits
 
 from sepu.admin.keys import IssuedKey
 

@@ -19,9 +19,9 @@ import psutil
 import psycopg
 import pytest
 from tests.cli.running import failed, invoke, text
-from tests.faults.proxy import socket_directory
-from tests.processes import completed, until
-from tests.serving import SEPU, serving
+from tests.harness.processes import completed, until
+from tests.harness.proxy import socket_directory
+from tests.harness.serving import SEPU, serving
 
 from sepu import limits
 from sepu.database.embedded import cluster, embedded_postgres, keeper, locks, programs, system_user

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import psycopg
 import pytest
+from tests.harness.serving import Response, Server, free_port, serving
 from tests.keys import made_up_key
 from tests.metrics import samples
-from tests.serving import Response, Server, free_port, serving
 
 from sepu import limits
 from sepu.admin import accounts

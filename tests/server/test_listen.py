@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.serving import free_port, serving
+from tests.harness.serving import free_port, serving
 
 from sepu import limits
 from sepu.errors import StartError

@@ -19,8 +19,8 @@ import psutil
 import pytest
 from gunicorn.config import Config
 from gunicorn.glogging import Logger
-from tests.processes import running, until
-from tests.serving import UnixConnection, needs_meinheld
+from tests.harness.processes import running, until
+from tests.harness.serving import UnixConnection, needs_meinheld
 
 from sepu.server import meinheld
 

@@ -22,13 +22,9 @@ from typing import NamedTuple
 import psycopg
 import pytest
 from psycopg import sql
-from tests.faults.proxy import socket_directory
-from tests.http.raw import parsed
-from tests.keys import made_up_key
-from tests.metrics import Labels, records, requests, sample, samples, scrape
-from tests.processes import completed, until
-from tests.programs import program
-from tests.serving import (
+from tests.harness.processes import completed, until
+from tests.harness.proxy import socket_directory
+from tests.harness.serving import (
     EACH_WORKER,
     SEPU,
     Response,
@@ -38,6 +34,10 @@ from tests.serving import (
     until_closed,
     with_limits,
 )
+from tests.http.raw import parsed
+from tests.keys import made_up_key
+from tests.metrics import Labels, records, requests, sample, samples, scrape
+from tests.programs import program
 
 from sepu import limits
 from sepu.admin import accounts, keys

@@ -4,7 +4,7 @@ import resource
 from pathlib import Path
 
 import pytest
-from tests.serving import SEPU, serving
+from tests.harness.serving import SEPU, serving
 
 from sepu import limits
 

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 
 import pytest
-from tests.processes import running
-from tests.serving import START_SECONDS
+from tests.harness.processes import running
+from tests.harness.serving import START_SECONDS
 
 from sepu.http.replies import POINTER, Reply, error
 from sepu.metering.key_format import Credential

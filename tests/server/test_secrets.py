@@ -12,9 +12,9 @@ import psutil
 import psycopg
 import pytest
 from psycopg import sql
+from tests.harness.processes import command_line, until
+from tests.harness.serving import EACH_WORKER, ONE_COLOUR, Server, free_port, serving, until_closed
 from tests.keys import made_up_key
-from tests.processes import command_line, until
-from tests.serving import EACH_WORKER, ONE_COLOUR, Server, free_port, serving, until_closed
 
 from sepu import limits
 from sepu.admin import accounts

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.processes import until
-from tests.serving import needs_meinheld, serving
+from tests.harness.processes import until
+from tests.harness.serving import needs_meinheld, serving
 
 from sepu.admin.keys import IssuedKey
 

@@ -16,7 +16,7 @@ from standardwebhooks.webhooks import Webhook
 from tests.client.hostile import Peer, Step, certificate, listening, saying
 from tests.endpoint import Endpoint as Running
 from tests.endpoint import endpoint
-from tests.serving import free_port
+from tests.harness.serving import free_port
 
 from sepu import limits
 from sepu.admin.events import EndpointAnswer

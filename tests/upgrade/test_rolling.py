@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from psycopg import Connection
+from tests.harness.processes import until
+from tests.harness.serving import serving
 from tests.nodes.traffic import crowded
 from tests.package import patched
-from tests.processes import until
-from tests.serving import serving
 
 from sepu import limits
 from sepu.database.opening import connect

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from psycopg import Connection
+from tests.harness.serving import Server, free_port, serving
 from tests.metrics import samples
 from tests.package import Package, changed_files, patched
-from tests.serving import Server, free_port, serving
 
 from sepu.admin import accounts
 from sepu.admin.plans import set_plan

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
-from tests.processes import children, completed, running, until
+from tests.harness.processes import children, completed, running, until
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "walk"

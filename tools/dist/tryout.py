@@ -47,7 +47,8 @@ SERVER_TRIAL = {
     ),
     "test-sources": [
         "pyproject.toml",
-        *(f"tests/{name}.py" for name in ("curl", "processes", "programs", "serving", "cli/running", "cli/test_serve")),
+        *(f"tests/{name}.py" for name in ("curl", "programs", "cli/running", "cli/test_serve")),
+        *(f"tests/harness/{name}.py" for name in ("processes", "serving")),
     ],
     "test-command": ["python -m pytest -q tests/cli/test_serve.py -k first_start"],
 }

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 
 import httpx
 import msgspec
-from bench.plot import Panel as Axes
-from tests import postgres
-from tests.faults.proxy import socket_directory
-from tests.processes import running, until
+from tests.harness import postgres
+from tests.harness.processes import running, until
+from tests.harness.proxy import socket_directory
+from tests.harness.serving import Server, free_port, serving
 from tests.programs import installed
-from tests.serving import Server, free_port, serving
+from tools.site.axes import Panel as Axes
 
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey

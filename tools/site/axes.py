@@ -42,21 +42,9 @@ class Panel:
             yield f'<text class="tick" {place} text-anchor="middle">{escape(label)}</text>'
 
     def line(self, style: str, points: Iterable[tuple[float, float]]) -> str:
+        """Draws a line through points."""
         return f'<polyline class="line {style}" points="{self._path(points)}"/>'
 
     def area(self, style: str, points: Iterable[tuple[float, float]]) -> str:
+        """Fills what points enclose."""
         return f'<polygon class="area {style}" points="{self._path(points)}"/>'
-
-    def point(self, x: float, y: float, low: float, high: float, told: str) -> str:
-        """Draws a point that has a range, and tells what it is when one points at it."""
-        at = f"{self._x(x):.1f}"
-        return (
-            f'<g><title>{escape(told)}</title><line class="range points" x1="{at}" x2="{at}" '
-            f'y1="{self._y(low):.1f}" y2="{self._y(high):.1f}"/>'
-            f'<circle cx="{at}" cy="{self._y(y):.1f}" r="3"/></g>'
-        )
-
-    def picture(self, marks: Iterable[str]) -> str:
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">{"".join(marks)}</svg>'
-        )

@@ -1,8 +1,8 @@
-"""Computes the table of docs/capacity.md from measured figures and assumptions: `python -m bench.capacity`."""
+"""Computes the table of docs/capacity.md from measured figures and assumptions: `python -m tools.capacity`."""
 
 from math import ceil
 
-from bench.load.report import table
+import click
 
 # Measured: docs/develop/performance.md (100k-accounts on 32 connections) and docs/scaling.md.
 SERVICE_SECONDS, POSTGRES_SECONDS = 97e-6, 120e-6  # of a core, a charge
@@ -22,7 +22,9 @@ def capacity() -> str:
     """Returns the table: a column for each number of accounts and of charges a month for each of them."""
     columns = [_column(accounts, charges) for accounts, charges in CUSTOMERS]
     heads = ["accounts", *(f"{accounts:,}" for accounts, _ in CUSTOMERS)]
-    return table(heads, [[what, *(column[what] for column in columns)] for what in columns[0]])
+    rows = [[what, *(column[what] for column in columns)] for what in columns[0]]
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" if line[0] != "---" else f"|{'---|' * len(line)}" for line in lines)
 
 
 def _column(accounts: int, charges: int) -> dict[str, str]:
@@ -62,4 +64,4 @@ def _bytes(number: float) -> str:
 
 
 if __name__ == "__main__":
-    print(capacity())
+    click.echo(capacity())

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from tests.processes import children, running, until
+from tests.harness.processes import children, running, until
 
 from sepu.admin.keys import IssuedKey
 

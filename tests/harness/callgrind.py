@@ -4,13 +4,17 @@ So the load of the machine has no effect. Callgrind writes what it has counted s
 so, or at each call of a certain function, which the program otherwise does not call.
 """
 
+import ctypes
 import os
 import re
 import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 NEEDED = (
     "the gate needs Linux and valgrind with its headers (Debian and Ubuntu: apt install valgrind); on aarch64 3.22 or "
@@ -23,6 +27,8 @@ _CALLS = {
 }
 _CALLED = re.compile(r"^cfn=_*(?:libc_)?(\w+).*\ncalls=(\d+)", re.MULTILINE)
 _TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
+_process_id = os.getpid
+Block = tuple[str, int, int]  # callgrind's file, allocations, bytes
 
 
 def valgrind() -> str | None:
@@ -104,3 +110,26 @@ def functions(dump: str) -> Counter[str]:
             found[name] += 0 if called else int(line.split()[-1])
             called = False
     return found
+
+
+@cache
+def _counting() -> tuple[Any, ...]:
+    """Returns the functions and counters of counted.c."""
+    loaded = ctypes.CDLL(None)
+    counters = (ctypes.c_size_t.in_dll(loaded, name) for name in ("allocations", "allocated_bytes"))
+    return loaded.begin_counting, loaded.end_counting, loaded.stop_counting, *counters
+
+
+def counted(directory: Path, run: Callable[[], object]) -> Block:
+    """Counts one call, in the process that callgrind runs."""
+    begin_counting, end_counting, _, allocations, size = _counting()
+    begin_counting()
+    run()
+    end_counting()
+    found = allocations.value, size.value
+    return str(dumps(directory, _process_id())[-1]), *found
+
+
+def stop_counting() -> None:
+    """Runs several times as fast, until counting begins again."""
+    _counting()[2]()

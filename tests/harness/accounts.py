@@ -1,4 +1,4 @@
-"""The accounts of a load database, found by number: client, pgbench and filler make up the same ones."""
+"""Many accounts, found by number: each program that has the seed makes up the same keys."""
 
 import secrets
 from base64 import b32encode
@@ -22,7 +22,6 @@ PLANS = {
     LIMITED_NUMBER: ("load-limited", MUCH, 120),  # two a second
 }
 
-_FILL = Path(__file__).with_name("fill.sql")
 _DIGITS = str.maketrans("0189", "ghij")
 
 
@@ -105,12 +104,3 @@ def copy_accounts(connection: psycopg.Connection, seed: str, plan: str, numbers:
             ident = found.account_id
             copy.write_row((ident, found.key_hash, f"{ident}-aaaaaaaa"))
             copy.write_row((ident, sha256(ident.encode()).digest(), f"{ident}-bbbbbbbb"))
-
-
-def fill(connection: psycopg.Connection, results: int, days: int = 0) -> None:
-    """Adds stored results of so many days ago to all ample accounts, as many to each, and counts them."""
-    connection.execute(
-        "select set_config('load.results', %s, false), set_config('load.age', %s, false)",
-        [str(results), f"{days} days"],
-    )
-    connection.execute(_FILL.read_bytes())

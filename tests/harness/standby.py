@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
-from tests.faults.proxy import socket_directory
-from tests.processes import until
+from tests.harness.processes import until
+from tests.harness.proxy import socket_directory
 
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey

@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.faults.proxy import Cut, Odds, Proxy
-from tests.faults.standby import promote, until_replicated
-from tests.processes import children, command_line
-from tests.serving import Server
+from tests.harness.processes import children, command_line
+from tests.harness.proxy import Cut, Odds, Proxy
+from tests.harness.serving import Server
+from tests.harness.standby import promote, until_replicated
 
 from sepu.database.embedded import embedded_postgres
 

@@ -3,18 +3,20 @@
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from sepu.database.embedded.programs import programs
 from sepu.database.embedded.system_user import SYSTEM_USER, system_user
-from sepu.database.opening import connect
+from sepu.database.opening import connect, database
 from sepu.metering.key_format import new_account_id
 
 EMBEDDED = programs()
@@ -109,3 +111,17 @@ def let_in(path: Path) -> None:
     if os.geteuid() == 0:
         system_user()
         shutil.chown(path, SYSTEM_USER, SYSTEM_USER)
+
+
+@pytest.fixture(scope="session")
+def database_url() -> Iterator[str]:
+    """The connection string of a Postgres of this test run's own, migrated."""
+    # Not pytest's own temporary directory: its path is too long for a socket, and closed to the Postgres user.
+    with (
+        tempfile.TemporaryDirectory(prefix="sepu-test-") as directory,
+        database(None, Path(directory), create=True) as url,
+    ):
+        with connect(url) as connection:  # tests wait for the disk half of their time, and no test cuts the power
+            connection.execute("alter system set fsync = off")
+            connection.execute("select pg_reload_conf()")
+        yield url

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import pytest
 from psycopg import sql
+from tests.harness.postgres import empty_database
+from tests.harness.processes import until
+from tests.harness.serving import Server, free_port, serving, why_not, with_limits
 from tests.http.conftest import OTHERS
 from tests.metrics import sample
-from tests.postgres import empty_database
-from tests.processes import until
-from tests.serving import Server, free_port, serving, why_not, with_limits
 
 from sepu.admin import accounts
 from sepu.admin.plans import set_plan
