@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
+from bench import machine
 from bench.recorded import MOST, SEED
 from tests.harness.accounts import open_accounts
 from tests.harness.postgres import database_url
 
-from bench import machine
 from sepu.database.opening import connect
 from sepu.database.opening import service_url as as_service
 

@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
+from bench import commits
 from bench.commits import base, git, named, working_tree
 from bench.gate import count, explain
 from bench.gate.bisect import bisect, judge
@@ -17,8 +18,6 @@ from bench.gate.sides import CORE, KINDS, OPERATION, SQL, Comparison, changed, c
 from bench.load.report import table
 from bench.report import GATE
 from tests.harness import callgrind
-
-from bench import commits
 
 # A change by more is an alarm: more than the noise of 210 comparisons of one commit, and less than 1 %.
 TOLERANCE = 0.005

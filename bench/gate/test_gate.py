@@ -10,6 +10,7 @@ from pathlib import Path
 from unittest.mock import AsyncMock
 
 import pytest
+from bench import commits
 from bench.gate import __main__ as gate
 from bench.gate import count, opcodes, sides
 from bench.gate.costs import Accepted, accepted, line
@@ -22,7 +23,6 @@ from tests.harness.accounts import open_accounts
 from tests.harness.processes import completed
 from tools.dist.contents import ROOT
 
-from bench import commits
 from sepu.database.opening import connect
 
 pytestmark = pytest.mark.slow

@@ -19,6 +19,7 @@ from statistics import linear_regression
 from typing import Any, NamedTuple
 
 import psutil
+from bench import machine
 from bench.load import callers, client, report
 from bench.load.client import Job, held, measure
 from bench.load.figures import Figures, Sample
@@ -31,7 +32,6 @@ from bench.load.stage import EMPTY, FILLED, Cluster, cluster, constant, fill, sc
 from tests.harness.accounts import api_key
 from tests.harness.serving import SEPU, Server, serving
 
-from bench import machine
 from sepu import limits
 from sepu.database.opening import connect
 
