@@ -100,14 +100,15 @@ def adjust_usage(
     check_reason(reason)
     if units == 0 or abs(units) > limits.plans.PLANNED_UNITS:
         raise SepuError(f"units are a number from 1 to {limits.plans.PLANNED_UNITS}, or a negative one")
-    known = {"account_id": account_id, "adjustment_id": adjustment_id or str(uuid.uuid4())}
-    given = {**known, "kind": kind, "meter": meter, "units": units, "reason": reason, "operator": operator_name()}
+    adjustment_id = adjustment_id or str(uuid.uuid4())
+    given: dict[str, object] = {"account_id": account_id, "adjustment_id": adjustment_id, "kind": kind, "meter": meter}
+    given |= {"units": units, "reason": reason, "operator": operator_name()}
     deadline = time.monotonic() + limits.plans.ADJUSTMENT_SECONDS
     while True:
         try:
             with connection.transaction():
                 _adjust(connection, given, kind, period, command)
-            return next(_list(connection, **known))
+            return next(list_adjustments(connection, account_id=account_id, adjustment_id=adjustment_id))
         except psycopg.errors.LockNotAvailable as error:
             if time.monotonic() > deadline:
                 raise BusyError(
@@ -161,6 +162,7 @@ def list_adjustments(
     kind: Kind | None = None,
     *,
     account_id: str | None = None,
+    adjustment_id: str | None = None,
     period: str | None = None,
     latest: int | None = None,
     skip: int = 0,
@@ -169,12 +171,8 @@ def list_adjustments(
 
     `latest` keeps only that number of the latest ones, after the `skip` that are later still.
     """
-    return _list(connection, kind=kind, account_id=account_id, period=period, latest=latest, skip=skip)
-
-
-def _list(connection: psycopg.Connection, **filters: object) -> Iterator[Adjustment]:
-    every = {"kind": None, "account_id": None, "period": None, "adjustment_id": None, "latest": None, "skip": 0}
-    for row in run(connection, "list_adjustments", **every | filters):
+    filters = {"kind": kind, "account_id": account_id, "adjustment_id": adjustment_id, "period": period}
+    for row in run(connection, "list_adjustments", **filters, latest=latest, skip=skip):
         yield Adjustment(*row)
 
 

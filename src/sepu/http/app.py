@@ -26,20 +26,18 @@ class _Resource:
         raise falcon.HTTPMethodNotAllowed(())
 
 
-class _Get(_Resource):
+class _Decided(_Resource):
     def __init__(self, responder: Responder, endpoint: Endpoint) -> None:
         super().__init__(responder)
         self._endpoint = endpoint
 
+
+class _Get(_Decided):
     def on_get(self, req: TimedRequest, resp: Response) -> None:
         self._responder.respond(self._endpoint.decide(req, b"", self._responder.callers), req, resp)
 
 
-class _Match(_Resource):
-    def __init__(self, responder: Responder, endpoint: Endpoint) -> None:
-        super().__init__(responder)
-        self._endpoint = endpoint
-
+class _Match(_Decided):
     def on_post(self, req: TimedRequest, resp: Response) -> None:
         # bounded_stream would read a chunked body as empty. The servers end their stream with the body.
         try:

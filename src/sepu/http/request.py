@@ -25,7 +25,7 @@ def new_request_id() -> str:
 
 
 def _random_uuids(number: int) -> Iterator[str]:
-    # PERF: one system call and one formatting for many save 2 to 3 % of a request.
+    # PERF: `uuid.uuid4` for each would take 4.6 % more instructions of a match, and a system call of each request.
     octets = np.frombuffer(os.urandom(16 * number), np.uint8).reshape(number, 16).copy()
     octets[:, 6] = octets[:, 6] & 0x0F | 0x40
     octets[:, 8] = octets[:, 8] & 0x3F | 0x80

@@ -1,0 +1,57 @@
+"""What the readers of JSON palettes share: entries with their paths, and references."""
+
+import re
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from sepu import limits
+from sepu.library.palette_entries import DEEPEST, PaletteError
+
+Path = tuple[str | int, ...]  # of names, and of places in lists from 1
+Object = dict[str, Any]
+
+_ALIAS = re.compile(r"\s*\{([^{}]+)\}\s*")
+
+
+class Entry(NamedTuple):
+    """A token, or what a plain file has in its place."""
+
+    path: Path
+    value: Any  # or a PaletteError
+    name: str = ""
+    kind: str | None = None  # the type that it has itself
+    inherited: str | None = None  # and that of its groups
+    stray: bool = False  # where a value that does not look like a colour is not meant as one
+
+
+def check_path(path: Path) -> None:
+    """Raises RecursionError for a path that is too deep, and PaletteError for one with names that are too long."""
+    if len(path) > DEEPEST:
+        raise RecursionError
+    if sum(len(part) for part in path if isinstance(part, str)) > limits.palettes.PATH_CHARACTERS:
+        raise PaletteError(
+            f"a path of names has more than {limits.palettes.PATH_CHARACTERS:,} characters; give shorter names"
+        )
+
+
+def joined(path: Path) -> str:
+    """Returns a path as it is shown."""
+    return ".".join(map(str, path))
+
+
+def reference_of(value: object) -> str | None:
+    """Returns the reference that a value is; None for other values."""
+    if isinstance(value, dict):
+        return value["$ref"] if isinstance(value.get("$ref"), str) else None
+    return value if isinstance(value, str) and _ALIAS.fullmatch(value) else None
+
+
+def reference_path(reference: object) -> Path | None:
+    """Returns the names of an alias (`{a.b}`) or of a JSON Pointer (`#/a/b`, RFC 6901); None for other texts."""
+    if not isinstance(reference, str):
+        return None
+    if form := _ALIAS.fullmatch(reference):
+        return (*(form[1].strip().split(".")),)
+    if reference.startswith("#/") and len(reference) <= limits.palettes.PATH_CHARACTERS:
+        return (*(part.replace("~1", "/").replace("~0", "~") for part in unquote(reference[2:]).split("/")),)
+    return None

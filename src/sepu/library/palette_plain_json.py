@@ -1,0 +1,107 @@
+"""Walks JSON without design tokens: objects and lists of names and colours, as people write them."""
+
+from collections.abc import Iterator, Sequence
+
+from sepu.library.palette_entries import find_members, is_name, looks_like_a_color
+from sepu.library.palette_json_entries import Entry, Object, Path, check_path, joined
+
+_LISTS = ("colors", "colours", "palette", "swatches")
+
+
+def plain_entries(value: object, path: Path, *, stray: bool = False) -> Iterator[Entry]:
+    """Yields what a document without `$value` has, by the path of its names."""
+    check_path(path)
+    if isinstance(value, dict):
+        found = _record(value, path, stray=stray)
+        if found is not None:
+            entry, taken = found
+            yield entry
+            for key, each in value.items():
+                if not _belongs(key, each, taken, is_named=entry.name != ""):
+                    yield from plain_entries(each, (*path, key), stray=True)
+            return
+        has_list = not path and any(isinstance(value.get(key), dict | list) for key in _LISTS)
+        for key, each in value.items():
+            if not key.startswith("$"):
+                below = stray or (has_list and key not in _LISTS) or (isinstance(each, str) and is_name(key))
+                yield from plain_entries(each, (*path, key), stray=below)
+    elif isinstance(value, list) and not _is_triple(value):
+        for place, each in enumerate(value, 1):
+            yield from plain_entries(each, (*path, place), stray=stray)
+    else:
+        yield Entry(path, value, stray=stray)
+
+
+def name_by_path(path: Path, value: object) -> str:
+    """Returns what a colour of a document without `$value` is called that has no name of its own."""
+    names = path[1:] if path and path[0] in _LISTS else path
+    if any(isinstance(part, str) for part in names):
+        return joined(names)
+    return value if isinstance(value, str) else ""  # in a list alone it is called as it is written, or by its HEX
+
+
+def _is_triple(value: Sequence[object]) -> bool:
+    return len(value) in {3, 4} and all(type(each) in (int, float) for each in value)
+
+
+def _record(value: Object, path: Path, *, stray: bool) -> tuple[Entry, str] | None:
+    """Returns the colour that an object describes, and the member that has it; None if it is a group."""
+    kind = value.get("type") if isinstance(value.get("type"), str) and "value" in value else None
+    if kind is None and is_color(value):
+        return Entry(path, value, stray=stray), "hex"
+    fit = [
+        key
+        for key, each in value.items()
+        if isinstance(each, str | int | float) or is_color(each) or (key == "value" and kind is not None)
+    ]
+    name, place, channels = find_members(fit)
+    if channels and all(type(value[channel]) in (int, float) for channel in channels):
+        color: object = [value[channel] for channel in channels]
+    elif place and not (isinstance(value[place], int | float) and kind is None):
+        color = value[place]
+    else:
+        return None
+    if isinstance(value.get("name"), dict):  # those of this library's records
+        name = "name"
+    given = "" if name is None else _name_of(value[name])
+    return Entry(path, color, given, kind, stray=stray), place or "hex"
+
+
+# Members that have the same colour in other forms, and what Style Dictionary adds to a token.
+_OTHER_FORMS = frozenset(
+    "hex rgb rgba hsl hsla hsv hsb hwb cmyk lab lch oklab oklch xyz css original attributes path".split()  # noqa: SIM905
+)
+
+
+def _belongs(key: str, value: object, taken: str, *, is_named: bool) -> bool:
+    """Returns whether a member of a colour belongs to it, or else may be a colour or a group of its own.
+
+    `taken` is the member that has the colour's value. A text next to the HEX value of a colour with a name belongs to
+    it, such as the HEX of a text on it.
+    """
+    if key == taken or is_name(key) or key.casefold() in _OTHER_FORMS:
+        return True
+    if isinstance(value, str):
+        return is_named and taken.casefold().startswith("hex")
+    return not isinstance(value, dict | list)
+
+
+def is_color(value: object) -> bool:
+    """Returns whether an object or list is the value of a colour."""
+    if isinstance(value, dict):
+        return isinstance(value.get("colorSpace"), str) or value.keys() == {"r", "g", "b"}
+    return isinstance(value, list) and _is_triple(value)
+
+
+def _name_of(name: object) -> str:
+    """Returns the name of a colour; those of this library have several."""
+    if isinstance(name, dict):
+        return " ".join(str(name[language]) for language in ("zh", "en") if language in name)
+    return str(name)
+
+
+def is_meant(entry: Entry, value: object) -> bool:
+    """Returns whether an entry of a document without `$value` is meant as a colour."""
+    if entry.kind not in (None, "color"):  # "type" is a word of other lists too
+        return looks_like_a_color(entry.value)
+    return not entry.stray or looks_like_a_color(value) or is_color(value)
