@@ -40,7 +40,8 @@ def bisect(tolerance: float, figure: str, good: str, bad: str) -> None:
         git("worktree", "add", "--detach", tree, bad)
         try:
             start = ["git", "bisect", "start", "--first-parent", bad, good, "--", *KINDS[_kind(figure)]]
-            run = [sys.executable, "-m", "bench.gate", "judge", figure, str((before + after) / 2)]
+            # -P: the harness is head's, and not that of the commit in the current directory.
+            run = [sys.executable, "-P", "-m", "bench.gate", "judge", figure, str((before + after) / 2)]
             environment = os.environ | {"PYTHONPATH": str(ROOT)}
             subprocess.run(start, cwd=tree, check=True)
             subprocess.run(["git", "bisect", "run", *run], cwd=tree, env=environment, check=True)
@@ -51,6 +52,10 @@ def bisect(tolerance: float, figure: str, good: str, bad: str) -> None:
 def judge(figure: str, bound: str) -> None:
     """Exits as `git bisect run` wants it: 1 if the commit of the current directory has more."""
     head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-    [found] = count(figure, head)
+    try:
+        [found] = count(figure, head)
+    except (Exception, SystemExit) as error:  # what cannot be built has not grown
+        print(error, file=sys.stderr)
+        found = None
     print(f"{head[:12]}: {found}", flush=True)
     sys.exit(_CANNOT_COUNT if found is None else int(found > float(bound)))

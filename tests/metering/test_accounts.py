@@ -8,9 +8,8 @@ from tests.metering.conftest import Customer
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey, list_keys
 from sepu.admin.naming import AccountError, find_account
-from sepu.admin.plans import delete_plan, set_plan
+from sepu.admin.plans import set_plan
 from sepu.admin.usage import show_usage
-from sepu.metering import key_format
 
 
 def limits(connection: Connection, plan_id: str) -> list[tuple[int, ...]]:
@@ -94,20 +93,3 @@ def test_the_id_of_a_key_finds_its_account(connection: psycopg.Connection) -> No
         find_account(connection, f"{issued.account_id}-aaaaaaaa")
     accounts.create_account(connection, "standard", external_id=issued.key_id)  # which has the same form
     assert find_account(connection, issued.key_id) == issued.account_id
-
-
-def test_a_plan_is_deleted_when_no_account_has_it(connection: psycopg.Connection) -> None:
-    plan_id = key_format.new_account_id()
-    for minute in (1, 2):  # which is history
-        set_plan(connection, plan_id, {"color_match": minute, "color_search": 1}, requests_per_minute=minute)
-    used = key_format.new_account_id()
-    set_plan(connection, used, {"color_match": 1, "color_search": 1}, requests_per_minute=1)
-    issued = accounts.create_account(connection, used)
-    with pytest.raises(AccountError, match="has accounts; put them on another one first"):
-        delete_plan(connection, used)
-    accounts.move_account(connection, issued.account_id, "standard")
-    for deleted in (used, plan_id):
-        delete_plan(connection, deleted)
-        assert limits(connection, deleted) == []
-    with pytest.raises(AccountError, match="there is no plan"):
-        delete_plan(connection, plan_id)
