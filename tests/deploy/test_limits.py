@@ -134,8 +134,8 @@ NAMED = {
         kib(requests.BODY_BYTES + requests.DISCARDED_BYTES),
     ],
     "docs/deploy.md": [
-        *(kib(requests.BODY_BYTES), f"{requests.REQUEST_SECONDS:g} s", f"{database.MIGRATION_LOCK_SECONDS:g} s"),
-        *(f"{connections.OF_AN_ADDRESS} of its {connections.OF_A_WORKER} connections", f"{SESSIONS} connections"),
+        f"{connections.OF_AN_ADDRESS} of its {connections.OF_A_WORKER} connections",
+        *(f"{SESSIONS} connections", f"{database.MIGRATION_LOCK_SECONDS:g} s"),
     ],
     "docs/events.md": [
         *(f"{webhooks.ANSWER_SECONDS:g} s", f"{webhooks.FIRST_RETRY_SECONDS} s"),
@@ -154,6 +154,7 @@ NAMED = {
     ],
     "docs/library.md": [f"{pictures.BYTES // KIB**2} MiB", f"{pictures.PIXELS:,} pixels"],
     "docs/console.md": [f"{DAILY_IS_OLD // timedelta(hours=1)} hours"],
+    "deploy/nginx/nginx.conf": [kib(requests.BODY_BYTES), f"{requests.REQUEST_SECONDS:g} s", f"{connections.IDLE_SECONDS} s"],
     "deploy/postgres/sepu.conf": [f"{SESSIONS} connections"],
     "deploy/prometheus/alerts.yml": [f"sepu_audit_timestamp_seconds > {DAILY_IS_OLD // timedelta(hours=1)} * 3600"],
 }

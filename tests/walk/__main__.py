@@ -58,6 +58,7 @@ READ_AS = (
     ),
     (r"(?s)<<'X'(.*)'2026-11-21 17:29:00.664911\+00'", r"<<X\1'$MOMENT'"),
     (r"^(export SEPU_DATABASE_URL)=….*", r"\1='postgresql:///?service=sepu&port=5433'"),
+    (r"^SEPU_DATABASE_URL=… ", ""),
     (r"^(sepu credit add .*--month) 2026-11", r"\1 $(date -u +%Y-%m)"),
     (r"sepu\.log\.gz", "<(journalctl -u 'sepu@*' -o cat)"),
     (r"^runuser .* -c '\\password \w+'$", r"printf 'secret\\nsecret\\n' | setsid --wait \g<0>"),
@@ -112,6 +113,8 @@ LEFT_OUT = {
     "docker ": "for containers",
     'deploy/check-certificates.sh "$PWD': "for containers",
     "sepu console": "serves until it is stopped; the unit serves it below",
+    "$(find .venv": "there was no trial on this machine",
+    "kill %1": "there was no trial on this machine",
     "sepu serve": "serves until it is stopped; the unit has the same metrics",
     **dict.fromkeys(("$(find .venv", "kill %1", "psql service=sepu"), "of the trial; tests/backup does this"),
 }
