@@ -154,7 +154,11 @@ NAMED = {
     ],
     "docs/library.md": [f"{pictures.BYTES // KIB**2} MiB", f"{pictures.PIXELS:,} pixels"],
     "docs/console.md": [f"{DAILY_IS_OLD // timedelta(hours=1)} hours"],
-    "deploy/nginx/nginx.conf": [kib(requests.BODY_BYTES), f"{requests.REQUEST_SECONDS:g} s", f"{connections.IDLE_SECONDS} s"],
+    "deploy/nginx/nginx.conf": [
+        kib(requests.BODY_BYTES),
+        f"{requests.REQUEST_SECONDS:g} s",
+        f"{connections.IDLE_SECONDS} s",
+    ],
     "deploy/postgres/sepu.conf": [f"{SESSIONS} connections"],
     "deploy/prometheus/alerts.yml": [f"sepu_audit_timestamp_seconds > {DAILY_IS_OLD // timedelta(hours=1)} * 3600"],
 }
