@@ -44,7 +44,7 @@ def test_it_answers_with_its_names() -> None:
 
 
 def test_the_nearest_is_what_the_numbers_alone_say() -> None:
-    rgb = np.random.default_rng(3).uniform(0, 255, (500, 3))
+    rgb = np.random.default_rng(3).uniform(0, 255, (150, 3))
     palette = sepu.Palette(rgb, scale=255)
     for index in (None, True):
         own = sepu.NamedPalette(((str(place), row) for place, row in enumerate(rgb)), index=index)
