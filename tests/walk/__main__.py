@@ -113,8 +113,6 @@ LEFT_OUT = {
     "docker ": "for containers",
     'deploy/check-certificates.sh "$PWD': "for containers",
     "sepu console": "serves until it is stopped; the unit serves it below",
-    "$(find .venv": "there was no trial on this machine",
-    "kill %1": "there was no trial on this machine",
     "sepu serve": "serves until it is stopped; the unit has the same metrics",
     **dict.fromkeys(("$(find .venv", "kill %1", "psql service=sepu"), "of the trial; tests/backup does this"),
 }
