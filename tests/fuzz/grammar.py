@@ -1,4 +1,4 @@
-"""A grammar of what a hostile endpoint answers: heads and bodies.
+"""A grammar of what a hostile service or endpoint answers: heads, bodies, and JSON as our service writes it.
 
 Each rule has its choices. `<rule>` stands for one of that rule's, `<rule>{1,3}` for one or three of them, and
 `<bytes>{20}` for so many bytes at random.
@@ -72,6 +72,36 @@ RULES: dict[str, list[str]] = {
         "HTTP/1.1 <status> \r\n<asks>\r\n\r\n<body><second>",
         "HTTP/1.1 <status> \r\n<asks>\r\n<asks>\r\n\r\n<body><second>",
         *2 * ["<interims><version> <odd status><reason>\r\n<header>{0,1,1,2,3,6,200}\r\n<body><second>"],
+    ],
+    # An answer of our service, with what is hostile in places.
+    "evil": [*_words(r"\u001b[2J \u009b31m \u2028\u0000 \ud800 \udb40\udc41 红"), "\u202e", "\x9b2J", "x" * 5000],
+    "text": [*4 * ['"a"'], '"a<evil>"', '"<evil>"'],
+    "units": [*200 * ["9"], *_words("0 -1 1e999 -1e308 NaN -Infinity 1.5 00 0x1 true null"), '"1"', "1" * 5000],
+    "color": [
+        '"slug":<text>,"name":{"zh":<text>,"en":<text>,"pinyin":<text>},"hex":<text>,"reliability":<text>',
+    ],
+    "nearest": ['{"input":{"r":1,"g":<units>,"b":3},"matches":[{<color>,"deltaE":0.5,"similarity":<units>}]}'],
+    "match": [
+        f'{{"datasetVersion":<text>,"results":[{found}]}}' for found in (*3 * ["<nearest>"], "<nearest>,<nearest>", "")
+    ],
+    "search": ['{"datasetVersion":<text>,"count":<units>,"results":[{<color>},{<color>}]}'],
+    "library": [
+        '{"version":<text>,"recordCount":<units>,"sourceProjectionVersion":<text>,"sourceProjectionSha256":<text>,'
+        '"rightsManifestSha256":<text>,"librarySha256":<text>,"mode":<text>}',
+    ],
+    "meter": [
+        '{"period":<text>,"meter":<text>,"limit":<units>,"committed":<units>,"reserved":<units>,"remaining":<units>}',
+    ],
+    "usage": ['{"accountId":<text>,"planId":<text>,"status":<text>,"usage":[<meter>,<meter>]}'],
+    "error": ['{"error":"rate_limited"}', '{"error":"quota_exceeded"}', '{"error":<text>}', "[" * 100_000],
+    "space": [" " * size + "{}" for size in (2**20 - 10, 2**20 + 10, 3 * 2**20)],
+    "odd": [*400 * [""], *("\x1b[2J", "\udc9b", "\udce9", "9" * 5000, "-1", "\x00", "a\r\n b", "x" * 90_000)],
+    "own headers": [
+        "X-Request-Id: 00000000-0000-0000-0000-000000000000<odd>\r\nIdempotency-Replayed: true<odd>\r\n"
+        "X-Error-Pointer: /colors/2/g<odd>\r\n"
+        "X-Usage-Period: 2026-11<odd>\r\nX-Usage-Meter: color_match<odd>\r\nX-Usage-Limit: 9<odd>\r\n"
+        "X-Usage-Committed: 1<odd>\r\nX-Usage-Reserved: 0<odd>\r\nX-Usage-Remaining: 8<odd>\r\n"
+        "<header>{0,0,0,1,2,200}",
     ],
 }
 # A reference, or so many of them.

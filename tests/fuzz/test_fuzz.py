@@ -10,7 +10,7 @@ from functools import partial
 
 import psycopg
 import pytest
-from tests.fuzz import picture, webhook
+from tests.fuzz import client, picture, webhook
 from tests.fuzz.cases import IS_SHORT, SECONDS, SEED, numbers, run
 from tests.fuzz.hostile_clients import Campaign
 from tests.harness.serving import serving
@@ -22,6 +22,10 @@ WORKERS = {"uvloop": 4, "gthread": 2} if IS_SHORT else {os.environ.get("WORKER",
 HANG_SECONDS = 10.0 if IS_SHORT else 2.0  # on a quiet machine no probe takes a tenth of that
 
 pytestmark = pytest.mark.slow
+
+
+def test_client() -> None:
+    run(client.play, 60, {})
 
 
 def test_picture() -> None:
