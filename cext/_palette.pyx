@@ -64,7 +64,7 @@ cdef int find_difference(name) except -1:
 
 # The nearest colours of a palette; docs/develop/matching.md proves that the search finds what a full scan finds.
 
-# More than rounding can change a difference and its lower bound, relative and where squares underflow.
+# More than rounding can change in a difference and its lower bound: relative, and absolute where squares underflow.
 cdef double RELATIVE_ERROR = 1e-12, LEAST_ERROR = 1e-150
 
 
@@ -93,7 +93,7 @@ cdef inline double compute_lightness_term(const SortedColours* colours, double o
 
 
 cdef inline double bound_lighter_block(const SortedColours* colours, Py_ssize_t block, double lightness) noexcept nogil:
-    """Returns the least difference of a query of this lightness to `block` and all lighter ones; INFINITY if none."""
+    """Returns the least difference of a query of this lightness from `block` or a lighter one; INFINITY if none."""
     if block == count_blocks(colours.size):
         return INFINITY
     cdef double darkest = colours.blocks[block].lightness[0]
@@ -101,7 +101,7 @@ cdef inline double bound_lighter_block(const SortedColours* colours, Py_ssize_t 
 
 
 cdef inline double bound_darker_block(const SortedColours* colours, Py_ssize_t block, double lightness) noexcept nogil:
-    """Returns the least difference of a query of this lightness to `block` and all darker ones; INFINITY if none."""
+    """Returns the least difference of a query of this lightness from `block` or a darker one; INFINITY if none."""
     if block < 0:
         return INFINITY
     return compute_lightness_term(colours, lightness, colours.blocks[block].lightness[LANES - 1])
@@ -192,14 +192,14 @@ cdef void find_nearest_in_list(
         list += lanes + 1
 
 
-cdef struct Claims:  # of the bytes of an index, which may be false
+cdef struct Claims:  # what the bytes of an index claim, which may be false
     const unsigned int* cells
     Py_ssize_t cell_count, list_count, size, k
     Py_ssize_t visited  # numbers of lists
 
 
 cdef bint is_sound(Claims* claims, const Number* lists, Py_ssize_t slot, int divisions) noexcept nogil:
-    """Returns whether a cell leads to lists of colours of the palette only, no more of them than there are."""
+    """Returns whether a cell leads only to lists of the palette's colours, and to no more of them than there are."""
     cdef Py_ssize_t place = claims.cells[slot], length, i
     if place & DIVIDED:
         place ^= DIVIDED
@@ -234,7 +234,7 @@ cdef bint are_sound(Claims* claims, const Number* lists) noexcept nogil:
 def read_index(bytes index, bytes digest not None, Py_ssize_t size, str difference not None):
     """Returns k, the cells and the lists of an index.
 
-    Raises ValueError for other bytes than an intact index of the palette with this hash, size and difference.
+    Raises ValueError for any bytes but an intact index of the palette with this hash, size and difference.
     """
     content = memoryview(index)
     header, checksum, numbers = (
@@ -287,7 +287,7 @@ def srgb_to_lab(rgb, *, scale=None):
 
     `rgb`, `scale`: as `Palette.nearest_batch` takes them, without alpha. Returns float64 of the same shape: L* from 0
     to 100, a* and b*. Raises ValueError for another shape and for a channel that is NaN, infinite or out of range,
-    TypeError for other values than real numbers. Source: IEC 61966-2-1 and CIE 15, with the white of sRGB.
+    TypeError for values other than real numbers. Source: IEC 61966-2-1 and CIE 15, with the white of sRGB.
     """
     array = read_rgb(rgb, scale)
     cdef const double[:, ::1] rows = as_rows(array)
@@ -355,8 +355,8 @@ cdef void find_rows(
 ) noexcept nogil:
     """Finds the nearest colours of each row.
 
-    PERF: 8-bit colours repeat in images. `met`, unless it is NULL, has for a hash of a colour the number of a row, plus
-    1, and if that row has the same colour its answer is copied.
+    PERF: 8-bit colours repeat in images. Unless `met` is NULL, it maps a colour's hash to the number of a row, plus 1;
+    if that row has the same colour, its answer is copied.
     """
     cdef Py_ssize_t row, j, same
     cdef unsigned int place
@@ -442,11 +442,11 @@ cdef class Palette:
     (D65), L* from 0 to 100, a* and b* from -256 to 256. Raises ValueError otherwise.
 
     `difference`: "ciede2000"; "cie76"; "cie94", for graphic arts, with the palette's colour as the standard; "hyab", in
-    L*a*b*; or "oklab", Euclid's in OKLab, for `rgb` only.
+    L*a*b*; or "oklab", the Euclidean distance in OKLab, for `rgb` only.
 
     `index`: True builds an index, which makes answers for k up to 10 faster and changes none; the bytes that
-    `build_index` returned for the same colours and difference save that. Raises ValueError for any other bytes.
-    `index` of the palette has these bytes, or None.
+    `build_index` returned for the same colours and difference save building it. Raises ValueError for any other bytes.
+    The palette's attribute `index` has these bytes, or None.
 
     A palette never changes, so threads may share one. `size` is the number of its colours. `instruction_set`: see
     `instruction_sets`; copies and pickles have the default.
@@ -461,8 +461,8 @@ cdef class Palette:
     cdef const Lab* labs  # in palette order
     cdef bint in_oklab
     cdef bytes digest
-    cdef object source  # makes the same palette, of an index
-    cdef object lab_rows, cells, lists  # own the memory that the pointers are of
+    cdef object source  # makes the same palette, given its index
+    cdef object lab_rows, cells, lists  # own the memory that the pointers point to
 
     def __cinit__(
         self, rgb=None, index=None, *, lab=None, str difference not None="ciede2000", scale=None, instruction_set=None
@@ -566,8 +566,8 @@ cdef class Palette:
         """Builds an index of the palette for up to `k` nearest colours, k from 1 to 10, and returns it as bytes.
 
         The same palette gives the same bytes. They may be stored: `Palette(rgb, index=bytes)` needs no time to build
-        them. Releases the GIL, and works on so many `threads`, as many as there are processors without it. `progress` is
-        called with what is done, above 0 and up to 1.
+        them. Releases the GIL. `threads`: how many to use; None: as many as there are processors. `progress` is called
+        with the share that is done, above 0 and up to 1.
         """
         from sepu import _index_builder
 
@@ -663,8 +663,8 @@ cdef class Palette:
         fourth channel, alpha, `background` shows through: three numbers from 0 to 255. `threads`: how many to use; None:
         as many as there are processors.
 
-        `lab`, instead of `rgb`: L*a*b*, shape (..., 3), of any colours, also outside sRGB, for the 2 degree observer.
-        `white`: theirs, "D65" or "D50", which is adapted by Bradford's method (ICC.1, CSS Color 4).
+        `lab`, instead of `rgb`: L*a*b*, shape (..., 3), of any colours, even outside sRGB, for the 2 degree observer.
+        `white`: their white point, "D65" or "D50", which is adapted by Bradford's method (ICC.1, CSS Color 4).
 
         Returns indices, intp (..., k), and their differences, float64 (..., k). Raises ValueError for another shape, for
         another type without `scale`, for a channel beyond it, for L*a*b* that is not finite, and unless 1 <= k <= size.

@@ -1,1 +1,1 @@
-"""What a request touches of the ledger: its key, its command, the queue and the call. Knows no HTTP and no colours."""
+"""The parts of the ledger that a request touches: its key, command, queue and call. Knows no HTTP and no colours."""

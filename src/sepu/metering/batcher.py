@@ -27,8 +27,8 @@ from sepu.metering.lanes import BatchLane, Hooks, Lane
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import Session, SessionLost
 
-# Sessions for batches (the second for while the first takes long), for single calls, and for probes. Without batches,
-# isolated accounts have the two, and all others the three.
+# Sessions for batches (the second serves while the first takes long), for single calls, and for probes. Without
+# batches, isolated accounts use the two, and all others the three.
 BATCH_SESSIONS = 2
 SINGLE_SESSIONS = 3
 PROBE_SESSIONS = 1
@@ -72,11 +72,11 @@ class Batcher:
         self._probing: list[Callable[[bool], None]] = []  # who waits for the probe that is under way
 
     async def open(self) -> None:
-        """Opens the session of the first call, and waits for that for a limited time."""
+        """Opens the session for the first call, but waits only a limited time for that."""
         await self.batches.open()
 
     async def close(self) -> None:
-        """Ends the sessions. No call may wait any more."""
+        """Ends the sessions. No call may still be waiting."""
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
         for lane in self._lanes:
@@ -168,7 +168,7 @@ class Batcher:
         """Sends the calls of these accounts one by one for a while, so that their waits delay no others."""
         until = self._loop.time() + seconds
         self.isolated.update(dict.fromkeys([call.account for call in calls], until))
-        # Also calls put back whose accounts were isolated for another call while they were under way.
+        # Includes calls put back whose accounts were isolated, for another call, while they were under way.
         for call in self.batches.queue.take_where(lambda call: call.account in self.isolated):
             self.singles.add(call)
         self._sweep_later()
@@ -194,7 +194,7 @@ class Batcher:
     # Whether the database answers, and which one
 
     def probe(self, done: Callable[[bool], None]) -> None:
-        """Tells `done` whether a charge can be committed now, by this release's migrations; cached for a second."""
+        """Tells `done` whether a charge can be committed now, with this release's migrations; cached for a second."""
         if self._loop.time() - self._probed_at < limits.probes.PROBE_SECONDS:
             done(self._is_ready)
             return
@@ -205,7 +205,7 @@ class Batcher:
             self._sweep_later()
 
     def probe_if_due(self) -> None:
-        """Probes if the last probe is long ago, and sooner without a session. The worker calls it each second."""
+        """Probes if the last probe was long ago, and sooner without a session. The worker calls it each second."""
         seconds = limits.probes.LOOK_SECONDS if self._is_connected() else limits.probes.PROBE_SECONDS
         if self._loop.time() - self._probed_at >= seconds and not self._probing:
             self.probe(lambda _: None)
@@ -236,7 +236,7 @@ class Batcher:
         self._learn_secret(session.key_secret, session)
 
     def _learn_secret(self, key_secret: bytes, session: Session | None = None) -> None:
-        """Takes the secret of keys. If it is another one, so is the database: ends all sessions but this one."""
+        """Takes the secret of keys. If it has changed, this is another database: ends all sessions but this one."""
         if self.callers.learn_secret(key_secret):
             for lane in self._lanes:
                 for dispatcher in lane.dispatchers:

@@ -36,7 +36,7 @@ class BatcherThread:
         self._observer = observer or LedgerObserver()
         self._died = died
         self._started: SimpleQueue[bool] = SimpleQueue()
-        # A daemon, so that an interpreter that ends does not wait for it.
+        # A daemon, so that the interpreter does not wait for it at exit.
         self._thread = Thread(target=self._run, name="batcher", daemon=True)
         self._loop: asyncio.AbstractEventLoop
         self._batcher: Batcher
@@ -69,7 +69,7 @@ class BatcherThread:
         return result
 
     def ready(self) -> bool:
-        """Returns whether a charge could be committed now, by this release's migrations; known for a second."""
+        """Returns whether a charge could be committed now, with this release's migrations; cached for a second."""
         return self._ask(lambda done: self._batcher.probe(done)) is True
 
     @property

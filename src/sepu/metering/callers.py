@@ -9,8 +9,8 @@ from sepu.metering.commands import RATE_LIMITED, UNAUTHORIZED
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.key_format import Credential, KeyTags, account_named_in
 
-# The refusals to remember, each with the number of requests that still ask the ledger meanwhile: a limit may end any
-# moment, a revocation does not.
+# The refusals to remember, each with the number of requests that still ask the ledger meanwhile: a limit may end at any
+# moment, but a revocation does not end.
 REMEMBERED = {RATE_LIMITED: limits.batches.LIMITED_CALLS, UNAUTHORIZED: 0}
 
 
@@ -32,7 +32,7 @@ class Callers:
         self._next_purge = float("-inf")
 
     def learn_secret(self, secret: bytes) -> bool:
-        """Takes the database's secret; returns whether it replaces another one, so that this is another database.
+        """Takes the database's secret; returns whether it replaces another one: if so, this is another database.
 
         Forgets all refusals then: this database may have issued those keys.
         """
@@ -48,7 +48,7 @@ class Callers:
 
         Raises:
             LedgerUnavailable: the key is well-formed and there is no session; another database may have taken over,
-                by whose secret the key is right.
+                whose secret makes the key right.
         """
         credential = None if self._tags is None else self._tags.credential(key)
         if credential is None and not self._is_connected() and account_named_in(key):

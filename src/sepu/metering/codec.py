@@ -1,4 +1,4 @@
-"""Values as Postgres's binary format has them (its `src/backend/utils/adt`, each type's `send` and `recv` functions).
+"""Values in Postgres's binary format (its `src/backend/utils/adt`, each type's `send` and `recv` functions).
 
 Written: str, bytes, int (of 32 bits), and non-empty lists of one of these. Read: those, int of 64 bits, and bool.
 """
@@ -15,7 +15,7 @@ BINARY = 1
 """The number of the format."""
 
 _INT4 = 23
-# By Python's types, Postgres's numbers of the types that the functions take, and of their arrays.
+# For each Python type that the functions take: Postgres's numbers for that type and for its arrays.
 _OIDS: dict[type, tuple[int, int]] = {str: (25, 1009), bytes: (17, 1001), int: (_INT4, 1007)}
 _READERS: dict[int, Callable[[bytes], Any]] = {
     16: lambda data: data != b"\0",
@@ -60,7 +60,7 @@ def _int4(value: int) -> bytes:
 
 
 def _array(values: list[Any]) -> bytes:
-    # One dimension, no nulls, the type, the length, from 1.
+    # One dimension, no nulls, the type, the length, and the first index: 1.
     parts = [b"\0\0\0\1\0\0\0\0", _int4(oid(values[0])), _int4(len(values)), b"\0\0\0\1"]
     for data in map(_WRITERS[type(values[0])], values):
         parts += (len(data).to_bytes(4, "big"), data)

@@ -50,16 +50,16 @@ class Probed(msgspec.Struct, frozen=True):
 
     @property
     def is_ready(self) -> bool:
-        """Returns whether a charge could be committed, and kept, by this release's migrations."""
+        """Returns whether a charge could be committed, and kept, with this release's migrations."""
         return self.has_migrations and self.broken_settings is None
 
 
 class Command(msgspec.Struct, Generic[T], frozen=True):
     """One statement for the ledger.
 
-    `refused` makes the answer of a refusal's code. `on_duplicate` is the one when a unique constraint refuses the row:
-    another request has just stored it. `joined_statement` does the same for arrays of the parameters; it puts the
-    position, from 1, before each row, and keeps the rows of a position together.
+    `refused` makes the answer for a refusal's code. `on_duplicate` is the answer if a unique constraint refuses the
+    row, because another request has just stored it. `joined_statement` does the same for arrays of the parameters; it
+    puts the position, from 1, before each row, and keeps the rows of a position together.
     """
 
     statement: LiteralString
@@ -102,7 +102,7 @@ def admit(credential: Credential) -> Command[str]:
 
 
 def read_usage(credential: Credential) -> Command[UsageReport]:
-    """Reads the account's usage in the current period, one for each meter."""
+    """Reads the account's usage in the current period: one `Usage` for each meter."""
     parameters = (credential.account_id, credential.key_hash)
     return Command(_READ_USAGE, parameters, _read_usage_report, _READ_USAGE_EACH, UsageReport)
 

@@ -15,8 +15,8 @@ from sepu.metering.session import SessionLost
 
 log = logging.getLogger("sepu.ledger")
 
-# What psycopg and libpq say of a connection that cannot be made, or is lost. Nothing else is logged: a text of libpq
-# may quote a part of a connection string, and a password with an unescaped @ looks like a name of a host.
+# What psycopg and libpq say about a connection that cannot be made, or is lost. Nothing else is logged: libpq's text
+# may quote a part of a connection string, and a password with an unescaped @ can look like the name of a host.
 _HOST = r"[\w./:%-]+"
 _KNOWN_CAUSE = re.compile(
     rf'connection to server (?:at|on socket) "{_HOST}"(?: \({_HOST}\))?(?:, port \d+)? failed: [^\n]{{1,300}}'
@@ -44,13 +44,13 @@ def report_failure(error: Exception, observer: LedgerObserver) -> None:
 
 
 def report_fault(raised: BaseException, what: str = "a callback failed") -> None:
-    """Logs a fault of ours. The message could quote the input, so only the frames."""
+    """Logs a fault of ours. Its message could quote the input, so only the frames are logged."""
     frames = "".join(traceback.format_tb(raised.__traceback__))
     log.error("%s: %s\n%s", what, type(raised).__name__, frames.rstrip())
 
 
 def _cause(error: Exception) -> str:
-    """Returns the cause of an error that has no SQLSTATE. A server's message for one that has can quote a row."""
+    """Returns the cause of an error without an SQLSTATE. With one, it could be a server's message that quotes a row."""
     if isinstance(error, UnreadableValueError | SettingsError | StandbySilentError | UnsafeSettingsError):
         cause = " ".join(str(error).split())
     elif isinstance(error, psycopg.OperationalError):

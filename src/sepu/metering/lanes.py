@@ -105,9 +105,9 @@ class Dispatcher:
         single_as_batch: bool = False,
         closes_idle: bool = False,
     ) -> None:
-        """Takes the queue, up to `most` of whose calls share a statement. `closes_idle` ends a session without calls.
+        """Takes the queue; up to `most` of its calls share a statement. `closes_idle` ends a session without calls.
 
-        A single call that is sent as a batch waits less long for a lock.
+        A single call that is sent as a batch waits for a lock for a shorter time.
         """
         self.session: Session | None = None
         self._loop, self._open_session, self._settle, self._connected, self._observer = hooks
@@ -128,7 +128,7 @@ class Dispatcher:
             if self._closes_idle:
                 self.disconnect()
             return False
-        # PERF: a session is asked whether it is over only before a statement: that is a system call.
+        # PERF: asks a session whether it is over only when a statement waits, because asking is a system call.
         if self.session is None or self.session.is_over():
             self._connecting = self._loop.create_task(self._connect())
             return True
@@ -159,7 +159,7 @@ class Dispatcher:
             self.send_next()
 
     def _waits_after(self, _: Sequence[PendingCall]) -> bool:
-        """Returns whether it stays busy after these calls, and then ends that by itself."""
+        """Returns whether it stays busy after these calls; if so, it ends that state itself."""
         return False
 
     def poll(self) -> None:
@@ -177,7 +177,7 @@ class Dispatcher:
             self.session.close()
 
     async def open(self) -> None:
-        """Connects, and waits for that for a limited time."""
+        """Connects, but waits only a limited time for that."""
         self._connecting = self._connecting or self._loop.create_task(self._connect())
         await asyncio.wait([self._connecting], timeout=limits.database.CONNECT_SECONDS)
 
@@ -197,7 +197,7 @@ class Dispatcher:
                     self.session = await self._open_session()
                     self._connected(self.session)
                     break
-                except TimeoutError as error:  # that was wait enough
+                except TimeoutError as error:  # that wait was long enough
                     report_failure(error, self._observer)
                 except psycopg.Error as error:
                     report_failure(error, self._observer)
@@ -260,7 +260,7 @@ class BatchDispatcher(Dispatcher):
 
 
 class ReliefDispatcher(Dispatcher):
-    """Sends batches of other accounts while the one of the first dispatcher takes long."""
+    """Sends batches of other accounts while the first dispatcher's batch takes long."""
 
     def __init__(self, hooks: Hooks, queue: FairQueue, first: BatchDispatcher) -> None:
         super().__init__(hooks, queue, most=limits.batches.CALLS, single_as_batch=True)

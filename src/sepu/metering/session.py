@@ -1,7 +1,7 @@
 """One session with Postgres for an event loop, on libpq's own interface: a statement is one write and one read.
 
 psycopg connects. PERF: its cursors, locks and generators are not used. With them a call takes 0.15 ms of processor
-time, so it takes 0.05; the database takes 0.3 ms for a charge.
+time, without them 0.05; the database takes 0.3 ms for a charge.
 
 A statement is prepared when it is first sent. A pooler may give each transaction another server session (as PgBouncer
 does in transaction mode); then a prepared statement is missing, or is there already, and the session stops preparing.
@@ -94,7 +94,7 @@ class Session:
     def send(self, statement: LiteralString, parameters: Sequence[Any], done: Done) -> None:
         """Sends a statement; no other may be under way.
 
-        `done` gets its rows, or as an exception psycopg's error, `UnreadableValueError` or `SessionLost`.
+        `done` gets its rows, or an exception: psycopg's error, `UnreadableValueError` or `SessionLost`.
 
         Parameters are str, bytes, int (of 32 bits), or non-empty lists of one of these.
         """
@@ -136,7 +136,7 @@ class Session:
         if not self.is_closed:
             self.is_closed = True
             # At once: libpq closes the socket of a lost connection, and its number may soon be another socket's.
-            with suppress(OSError):  # asyncio's, if it watched for both; it forgets the socket all the same
+            with suppress(OSError):  # asyncio raises it if it watched for both; it forgets the socket all the same
                 self._loop.remove_reader(self._socket)
             self._loop.remove_writer(self._socket)
             if self._timer is not None:
@@ -193,7 +193,7 @@ class Session:
 
 
 def _key_secret(outcome: Rows | Exception) -> bytes:
-    """Returns the secret from the answer to a session's first statement; raises why the session is not to be used."""
+    """Returns the secret from the answer to a session's first statement; raises the reason not to use it."""
     if isinstance(outcome, SessionLost):
         raise psycopg.OperationalError("server closed the connection unexpectedly")
     if isinstance(outcome, Exception):

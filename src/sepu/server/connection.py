@@ -3,8 +3,8 @@
 httptools parses strictly. This module checks the rest of RFC 9112: one Host, `chunked` as the only transfer coding,
 limits on all input, and a time limit on every wait. The requests of a connection are answered in order, one at a time.
 
-A connection is always in one `State`. Some of these are also those of its input, which may be ahead: while the answer
-to a request is awaited, the next may be here in part. Only `_enter` changes the state, and it sets the deadline.
+A connection is always in one `State`. Its input also has one of these states, and may be ahead: while the answer to a
+request is awaited, a part of the next request may be here. Only `_enter` changes the state, and it sets the deadline.
 """
 
 import asyncio
@@ -37,14 +37,14 @@ _LINE_BYTES = limits.requests.LINE_BYTES - len(": ")
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _NEVER = float("inf")
 _EXPECT = "HTTP_EXPECT"
-# With two of these, two servers could read a request in different ways (RFC 9112, 3.2 and 6.3; RFC 9110, 5.3).
+# If one of these came twice, two servers could read a request in different ways (RFC 9112, 3.2 and 6.3; RFC 9110, 5.3).
 _SINGLE = frozenset({"HTTP_HOST", "CONTENT_LENGTH", "CONTENT_TYPE", "HTTP_TRANSFER_ENCODING"})
 
 
 class State(Enum):
     """What a connection waits for, and for how many seconds at most.
 
-    The first group are also the states of its input. A request has one deadline, so BODY keeps that of HEAD.
+    The states of the first group are also those of its input. A request has one deadline, so BODY keeps that of HEAD.
     """
 
     NEW = "the first byte of the first request", limits.requests.REQUEST_SECONDS
@@ -81,7 +81,7 @@ class Owner(Protocol):
 
     @property
     def wsgi(self) -> App:
-        """Runs the application, which answers by `environ[SEND]`."""
+        """Runs the application, which answers through `environ[SEND]`."""
 
     def connections_changed(self) -> None:
         """Takes note that there is one more, or one less."""
@@ -110,7 +110,7 @@ class Connection(asyncio.BufferedProtocol):
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._environ: dict[str, Any] | None = None  # once the head is complete
-        self._keep_alive = True  # as far as the parser cannot tell
+        self._keep_alive = True  # the part of this that the parser cannot tell
         self._body: list[bytes] = []
         self._body_bytes = 0
         self._other_bytes = 0  # of its head, then of its chunks' framing; not those that came with the request before
@@ -227,7 +227,7 @@ class Connection(asyncio.BufferedProtocol):
     # --- called by the parser
 
     def on_message_begin(self) -> None:
-        """Begins a request, perhaps after another in the same input. Empty lines before it do not (RFC 9112, 2.2)."""
+        """Begins a request, perhaps after another in the same input. Empty lines begin none (RFC 9112, 2.2)."""
         if self._input not in _BETWEEN:
             if self._input is _ENDED:
                 raise _RefusedError(400)  # ends the parsing
@@ -294,7 +294,7 @@ class Connection(asyncio.BufferedProtocol):
         is_connect = method == "CONNECT"
         self._keep_alive = version == "1.1" and not is_connect
         if "HTTP_UPGRADE" in environ and (coding or int(length)) and not is_connect and parser.should_upgrade():
-            # The parser takes what follows for another protocol. That of `_body_parser` does not know this head.
+            # The parser takes what follows for another protocol. The parser of `_body_parser` does not know this head.
             self._keep_alive = self._keep_alive and parser.should_keep_alive()
         else:
             self._input = _BODY
@@ -459,7 +459,7 @@ def _environ_name(name: bytes) -> str | None:
 
 
 def _add_headers(environ: dict[str, Any], headers: list[tuple[bytes, bytes]], most_bytes: int) -> None:
-    """Adds the headers, which have at most so many bytes together."""
+    """Adds the headers, which have at most `most_bytes` in all."""
     if len(headers) > limits.requests.HEADERS:
         raise _RefusedError(431)
     if most_bytes > _LINE_BYTES:  # PERF: nearly never, and a check of each header takes 5 % of a request's opcodes

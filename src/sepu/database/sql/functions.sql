@@ -5,27 +5,29 @@
 -- Each statement reads or writes one table, by its primary key.
 -- A wait for a lock ends before the gateway gives the call up, so that the gateway learns that nothing happened.
 --
--- What the service calls runs with the rights of the owner, so that the service's role needs none on the tables. Only
--- the owner may call the others. No function depends on the caller's search path. A session keeps a plan that it made
--- while a table was empty; that plan must not read the whole table later: hence enable_seqscan. (The three settings
--- together are 2 % of a charge, counted in instructions.)
+-- The functions that the service calls run with the rights of the owner, so that the service's role needs none on the
+-- tables. Only the owner may call the others. No function depends on the caller's search path. A session keeps a plan
+-- that it made while a table was empty; that plan must not read the whole table later: hence enable_seqscan. (The three
+-- settings together are 2 % of a charge, counted in instructions.)
 --
--- The calls. Each of the first three has a counterpart for batches, `..._each`, which calls the same for each request.
+-- The calls. Each of the first three has a counterpart for batches, `..._each`, which calls the same functions for each
+-- request.
 --   meter_request -> meter_one      -> authenticate, count_request, is_limited, record_events
 --   read_usage    -> read_usage_one -> authenticate, count_request
 --   admit         -> admit_one      -> authenticate, count_request
---   key_secret, probe (of the service, call none)
---   broken_settings (of the service) -> needed_settings
---   prune_results    (of the operator's commands, calls none)
---   adjust_usage     (of the operator's commands, calls none)
+--   key_secret, probe (called by the service; call none)
+--   broken_settings (called by the service) -> needed_settings
+--   prune_results    (called by operators' commands; calls none)
+--   adjust_usage     (called by operators' commands; calls none)
 
 
 -- 1. What only these functions call.
 
 -- Looks up the key, its account and the account's plan: unauthorized, account_unavailable or ok.
 --
--- The first use of a key on a day is written down. It waits for nobody: who holds the key's row writes the same, or is
--- an operator, and then the next use is written down. An operator who changes the key meanwhile waits for that call.
+-- The first use of a key on a day is written down. It waits for nobody: whoever holds the key's row writes the same
+-- thing, or is an operator; then the next use is written down. An operator who changes the key meanwhile waits for that
+-- call.
 create or replace function sepu.authenticate(
     p_account_id text, p_key_hash bytea, p_now timestamptz,
     out outcome text, out plan_id text, out requests_per_minute integer, out key_id text
@@ -66,10 +68,10 @@ begin
     end if;
 end $$;
 
--- Returns whether the account has used its requests of the current window. It waits for nobody.
+-- Returns whether the account has used up its requests in the current window. It waits for nobody.
 --
--- A window is a minute long and starts with its first request. One that starts in the future is over: a clock that was
--- set back must not refuse an account for long.
+-- A window is a minute long and starts with its first request. One that starts in the future counts as over: after a
+-- clock was set back, no account may be refused for long.
 create or replace function sepu.is_limited(
     p_account_id text, p_requests_per_minute integer, p_now timestamptz
 ) returns boolean language plpgsql volatile as $$
@@ -126,7 +128,7 @@ end $$;
 
 -- Reads the usage of the current month, a row a meter. A refusal is one row with nothing but its outcome.
 --
--- The limit is the plan's and what the counter was granted: both have bounds, so that an integer holds the sum.
+-- The limit is the plan's plus what the counter was granted: both have bounds, so that an integer holds the sum.
 create or replace function sepu.read_usage_one(
     p_account_id text, p_key_hash bytea, p_now timestamptz
 ) returns setof sepu.used language plpgsql volatile as $$
@@ -168,8 +170,8 @@ end $$;
 
 -- Records an event for each threshold that a charge of p_units crossed, due to be delivered at once.
 --
--- The charge has locked the counter, which has never been there before. Should there yet be such an event, as after
--- somebody set a counter back, the charge must not fail for it.
+-- The charge has locked the counter, which has never been so high before. If such an event exists all the same, as
+-- after somebody set a counter back, the charge must not fail because of it.
 create or replace function sepu.record_events(
     p_account_id text, p_period text, p_meter text, p_thresholds bigint[], p_unit_limit integer, p_committed integer,
     p_units integer, p_now timestamptz
@@ -196,8 +198,8 @@ end $$;
 --
 -- A request that executes holds two advisory locks until it commits: one for its key with this input, then one for its
 -- key. Neither is waited for. If the first is not free, the same input is running. If the first is free and the second
--- is not, the request that holds the key has another input, for it would hold the first as well. A refusal for that
--- reason is not counted, because the counter is locked for as long as that request runs. Should two requests ever
+-- is not, the request that holds the key has another input; otherwise it would hold the first as well. A refusal for
+-- that reason is not counted, because the counter is locked for as long as that request runs. Should two requests ever
 -- execute at once (they cannot on one node), the primary key of stored_result refuses the second.
 create or replace function sepu.meter_one(
     p_account_id text, p_key_hash bytea, p_idempotency_key text, p_fingerprint bytea,
@@ -316,7 +318,7 @@ end $$;
 --   session_replication_role: replica turns foreign keys off.
 --   track_activities: without it nobody sees that commits wait for a silent standby.
 --   zero_damaged_pages, ignore_checksum_failure: damaged rows would be missing without an error.
---   fsync, full_page_writes: an answered charge can be lost. Only the server has them, so no session looks.
+--   fsync, full_page_writes: an answered charge can be lost. Only the whole server has them, so no session checks them.
 create or replace function sepu.needed_settings() returns table (name text, accepted text[], inherited boolean)
 language sql immutable as $$
     values ('default_transaction_isolation', array['read committed'], true),
@@ -334,8 +336,8 @@ $$;
 --
 -- A function for batches, `..._each`, takes several requests in one transaction: `at` is a request's position in the
 -- arrays, from 1. It takes them in the order of their accounts, so that two batches do not wait for each other in a
--- circle. It waits less long for a lock, because all of its requests wait, and the gateway can repeat them. If it fails,
--- the error's detail is the position of the request to blame.
+-- circle. It waits for a lock for a shorter time, because all of its requests wait, and the gateway can repeat them. If
+-- it fails, the error's detail is the position of the request to blame.
 create or replace function sepu.admit(
     p_account_id text, p_key_hash bytea, p_now timestamptz default now(), out outcome text
 ) language plpgsql volatile security definer
@@ -433,8 +435,8 @@ exception when others then
     raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');
 end $$;
 
--- Returns what the tags of API keys are made with (key_format.py). Without its row no key can be told from a made-up
--- one: a database whose row was not restored serves nobody.
+-- Returns the secret with which the tags of API keys are made (key_format.py). Without its row no key can be told from
+-- a made-up one: a database whose row was not restored serves nobody.
 create or replace function sepu.key_secret(out secret bytea) language plpgsql stable security definer
   set search_path = pg_catalog, pg_temp as $$
 begin
@@ -454,8 +456,8 @@ create or replace function sepu.broken_settings() returns text language sql stab
      where n.inherited and current_setting(n.name) <> all (n.accepted)
 $$;
 
--- Writes as a charge does, but no customer's rows, and gives the migrations that are there: null if each row of the probe
--- is held. Postgres says why it cannot write.
+-- Writes as a charge does, but not to customers' rows, and returns the migrations that are applied: null if each row of
+-- the probe is locked. If Postgres cannot write, its error says why.
 --
 -- The update alone would succeed on a full disk: it needs no new page, and its WAL often fits a segment that is there. A
 -- charge does need pages. So this first writes more than work_mem holds, to a temporary file beside the tables.
@@ -480,8 +482,8 @@ end $$;
 -- key too.
 --
 -- It locks the counter first, as a charge does, and finds the results by it: a result without a counter is never
--- deleted. It finds an account's results by their primary key, also if the statistics are old. An index on created_at
--- would cost each charge a write, to save the reading of the account's few thousand rows once in three months.
+-- deleted. It finds an account's results by their primary key, even if the statistics are old. An index on created_at
+-- would cost each charge a write, only to save reading the account's few thousand rows once in three months.
 create or replace function sepu.prune_results(
     p_account_id text, p_period text, p_meter text, p_days integer, p_limit integer, p_now timestamptz default now(),
     out results integer, out units integer
@@ -521,12 +523,13 @@ begin
 end $$;
 
 -- Adds units to a counter's limit (a grant) or takes them off its bill (a credit), once for each adjustment's id; a
--- negative number does the opposite. The outcome is added, repeated (it was added before), other (the id is that of
--- another one), over or ahead (a month that cannot be granted any more, or credited yet), below or beyond: the sum would
--- leave its bounds, which are lowest and highest for these units. What is not added leaves at most an empty counter.
+-- negative number does the opposite. The outcome is added, repeated (it was added before), other (the id is another
+-- adjustment's), over (a month that can no longer be granted), ahead (a month that cannot be credited yet), below or
+-- beyond (the sum would leave its bounds: the units may be from lowest to highest). An adjustment that is not
+-- added leaves at most an empty counter.
 --
 -- Whoever calls it has locked the account, so nobody else adds the same id meanwhile. From here on the counter is locked,
--- and charges wait for it, until the transaction ends: so it ends next.
+-- and charges wait for it, until the transaction ends: so it must end next.
 create or replace function sepu.adjust_usage(
     p_account_id text, p_adjustment_id uuid, p_kind text, p_period text, p_meter text, p_units integer, p_plan_limit integer,
     p_operator text, p_database_role text, p_reason text, p_now timestamptz default now(),
