@@ -146,7 +146,7 @@ def test_a_log_is_judged(run: Run, charged: Credential, tmp_path: Path) -> None:
         b"sepu-1  | " + json.dumps(expected[0][0]).encode(),
         *(json.dumps(line).encode() for line, _ in expected[1:]),
         json.dumps(foreign).encode(), b'{"event":"log","message":"x"}', b"\xff\0", b"{" + b"[" * 200_000,
-        b'{"event":"request',
+        b'{"event":"request', b"2026-11-25 20:16:31 request 422 POST /v1/match",
     ])  # fmt: skip
     for name, content in (("plain", log), ("packed", gzip.compress(log))):
         (tmp_path / name).write_bytes(content)
@@ -156,7 +156,9 @@ def test_a_log_is_judged(run: Run, charged: Credential, tmp_path: Path) -> None:
         assert told == [status for _, status in expected]
         assert [(v["time"], v["status"]) for v in statuses] == [(line["time"], line["status"]) for line, _ in expected]
         assert statuses[-1]["errorPointer"] == "/colors/1/g"
-        assert done.stderr == "sepu: lines that are not of a request log, or were cut: 3\n"
+        assert done.stderr == (
+            "sepu: lines that are not of a request log in JSON (serve --log-format json), or were cut: 4\n"
+        )
     (tmp_path / "cut").write_bytes(gzip.compress(log)[:-40])
     assert "cut or damaged" in run("charges", ACCOUNT, "--log", str(tmp_path / "cut")).stderr
     failed(run("charges", ACCOUNT, "--log", "/dev/zero"), "this is not a request log: a line has more", status=2)

@@ -133,7 +133,7 @@ GIMP = "GIMP Palette\r\nName: x\r\nColumns: 2\r\n# c\r\n200  60  35\tRed wine\r\
 OURS = {"version": "1.0", "colors": [{"slug": "a", "name": {"zh": "绯红", "en": "Silk"}, "hex": RED}]}
 LIST = [{"name": "Red", "hex": RED}, {"name": "x", "rgb": [0, 0, 0]}]
 CSS = """/* --no: #fff; */ @import url(a.css); :root { --red: #C83C23; --pink : rgb(244 121 131); --gap: 4px;
---hsl: 222 47% 11%; --again: var(--red); --font: abc, serif; --white: white } .dark { --red: #F47983 }"""
+--hsl: 222 47% 11%; --again: var(--pink); --font: abc, serif; --white: white } .dark { --red: #F47983 }"""
 FILES: list[tuple[str, str | bytes, list[tuple[str, str]]]] = [
     ("a.gpl", GIMP, [("Red wine", RED), (PINK, PINK)]),
     ("a.ASE", GREY, [("纸", RED), ("#404040", "#404040")]),
@@ -329,6 +329,10 @@ SKIPPED: list[tuple[str, str | bytes, str]] = [
     ("a.json", json.dumps({"ok": RED, "a": "transparent", "b": 4, "c": "x\x1b"}), "3 of 4 entries are not opaque"),
     ("a.json", json.dumps({"colors": {"ok": RED}, "name": "x", "more": {"b": "#0008"}}),
      "1 of 2 entries are not opaque colours and are skipped: more.b: '#0008' has"),
+    ("a.json", json.dumps([{"name": "ok", "hex": RED, "opacity": 1}, {"name": "a", "hex": RED, "alpha": 0.5}]),
+     "1 of 2 entries are not opaque colours and are skipped: 2: it has an alpha channel of 0.5: blend"),
+    ("a.json", json.dumps([{"name": "ok", "hex": RED}, {"rgb": {"r": 1, "g": 2, "b": 3, "a": 0.2}}]),
+     "2.rgb: it has an alpha channel of 0.2"),
     ("a.json", json.dumps({"ok": {"value": RED, "type": "color"}, "a": {"value": "{ok.x}", "type": "color"}}),
      "a: {ok.x} is not a token of this file"),
     ("a.ase", ase(("ok", b"RGB ", (200 / 255, 60 / 255, 35 / 255)), ("Warm", b"CMYK", (0, 0, 1, 0))),
@@ -336,10 +340,13 @@ SKIPPED: list[tuple[str, str | bytes, str]] = [
     ("a.ase", ase(("ok", b"RGB ", (200 / 255, 60 / 255, 35 / 255)), ("x", b"LAB ", (0.5, 900, 0))),
      "colour 2, 'x': lab"),
     ("a.csv", f"name,hex\nok,{RED}\nb,\nc,none\nd", "3 of 4 entries are not opaque colours and are skipped: 2 such as"),
+    ("a.csv", f"name,hex,Opacity\nok,{RED},100%\nb,{RED},0.5", "line 3: it has an alpha channel of 0.5: blend"),
     ("a.gpl", "GIMP Palette\n200 60 35 ok\n1 2 x\n1 2 300", "line 3: '1 2 x' is not like '200 60 35 Scarlet'"),
     ("a.gpl", "GIMP Palette\nChannels: RGBA\n200 60 35 255 ok\n1 2 3 9", "line 4: it has an alpha channel of 9: blend"),
     ("a.css", f":root {{ --ok: {RED}; --a: #0008; --b: color-mix(in srgb, red, blue); --gap: 4px }}",
      "2 of 3 entries are not opaque colours and are skipped: --a: '#0008' has"),
+    ("a.css", f":root {{ --b: #0008; --ok: {RED}; --a: var(--b) }} .dark {{ --b: #0009 }}",
+     "--a: it refers to --b, which has several values: write the one that you mean"),
 ]  # fmt: skip
 
 

@@ -250,8 +250,11 @@ def read_log_line(line: bytes) -> LoggedRequest | None:
     Raises:
         ValueError: it is no line of such a log, or was cut.
     """
+    start = line.find(b"{")
+    if start < 0:  # such as the log's text form, whose date would be read as a number
+        raise ValueError("no line of the request log")
     try:
-        request = msgspec.json.decode(line[max(line.find(b"{"), 0) :], type=LoggedRequest)
+        request = msgspec.json.decode(line[start:], type=LoggedRequest)
     except msgspec.ValidationError:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

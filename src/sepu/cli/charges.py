@@ -200,7 +200,7 @@ def _wanted(file: IO[bytes] | gzip.GzipFile, wanted: set[str], times: Range) -> 
         if (since is None or request.time >= since) and (until is None or request.time < until):
             yield request
     if unreadable:
-        note(f"lines that are not of a request log, or were cut: {unreadable}")
+        note(f"lines that are not of a request log in JSON (serve --log-format json), or were cut: {unreadable}")
 
 
 def _lines(file: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:

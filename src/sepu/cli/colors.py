@@ -120,6 +120,14 @@ def _parse(source: Source, text: str, where: str) -> Rgb:
         raise click.BadParameter(f"{where}{error}{hint}") from None
 
 
+def _is_color(text: str) -> bool:
+    try:
+        parse_color(text)
+    except ColorError:
+        return False
+    return True
+
+
 def _as_given(text: str, rgb: Rgb) -> str:
     """Returns HEX, or what HEX cannot express: a function of CSS as it was written, or rgb() of three numbers."""
     if is_in_srgb(rgb) and all(channel == round(channel) for channel in rgb):
@@ -178,11 +186,12 @@ def search(text: tuple[str, ...], limit: int, file_format: str | None) -> None:
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
     if not found and file_format is None:
-        echo(
-            f"Nothing found by {q!r}. Try a character (红), pinyin (tao hong), its initials (th) or an English word "
-            "(peach). sepu list shows all colours.",
-            err=True,
+        advice = (
+            f"To find the nearest colours: sepu match {q!r}"
+            if _is_color(q)
+            else "Try a character (红), pinyin (tao hong), its initials (th) or an English word (peach)"
         )
+        echo(f"Nothing found by {q!r}. {advice}. sepu list shows all colours.", err=True)
         return
     _print(release, [*map(Entry, found)], file_format)
 

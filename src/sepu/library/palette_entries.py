@@ -19,6 +19,8 @@ _NEXT_TO_A_BYTE = 1e-4  # of a channel: more than a float of 32 bits rounds
 _NAMES = ("name", "title", "label", "colorname", "colourname", "keyword", "color", "colour", "slug", "id")
 _HEX_VALUES = ("hex", "hexcode", "hexvalue", "hexstring", "hexcolor", "hexcolour")
 _CHANNELS = (("r", "g", "b"), ("red", "green", "blue"))
+_ALPHAS = ("alpha", "opacity", "a")
+_OPAQUE = ("", "1", "1.0", "100%", "100", "255")
 _VALUES = ("value", "rgb", "color", "colour")
 _IGNORED = re.compile(r"\([^()]*\)|[\s_-]+")
 
@@ -60,6 +62,17 @@ def find_members(keys: Iterable[str]) -> Members:
     value = hex_value if hex_value or channels else next((known[key] for key in _VALUES if key in known), None)
     name = next((known[key] for key in _NAMES if key in known and known[key] != value), None)
     return Members(name, value, None if value else channels)
+
+
+def find_alpha(keys: Iterable[str]) -> str | None:
+    """Returns which of the members, or of the columns, holds the alpha channel of a colour."""
+    return next((key for key in keys if _plain(key) in _ALPHAS), None)
+
+
+def check_opaque(alpha: object) -> None:
+    """Raises PaletteError for an alpha channel, a number or a text, with which a colour is not opaque."""
+    if str(alpha).strip() not in _OPAQUE:
+        raise PaletteError(f"it has an alpha channel of {printable(str(alpha))}: blend it with its background first")
 
 
 @lru_cache(1000)

@@ -20,7 +20,9 @@ from sepu.library.palette_entries import (
     Found,
     PaletteError,
     PaletteWarning,
+    check_opaque,
     decode,
+    find_alpha,
     find_members,
     looks_like_a_color,
     of_unit,
@@ -188,10 +190,12 @@ def _css(content: bytes) -> Iterator[Found]:
             found.append((_unescaped(form[1]), _IMPORTANT.sub("", value) if len(value) <= _LONGEST_VALUE else ""))
         if len(found) > limits.palettes.COLORS:
             raise PaletteError(f"CSS: there are more than {limits.palettes.COLORS:,} custom properties; save fewer")
-    values, resolved = dict(found), dict[str, str]()
+    values, resolved = dict[str, str | None](found), dict[str, str]()
+    several = {name for name, value in found if values[name] != value}  # which one holds depends on the element
+    values.update((name, None) for name, value in found if name in several and _may_be_a_color(value))
     for name, given in found:
-        value = _without_references(given, values, resolved)
         try:
+            value = _without_references(given, values, resolved)
             # Not `parse_color`, which takes 'abc' for HEX, and three numbers, which are here for an hsl(), for RGB.
             rgb = read_css(value)
         except ValueError as error:
@@ -203,6 +207,10 @@ def _css(content: bytes) -> Iterator[Found]:
             yield f"--{name}", name, PaletteError(f"{value!r:.60} is not a colour that is known here")
 
 
+def _may_be_a_color(value: str) -> bool:
+    return looks_like_a_color(value) or value.isalpha() or value.startswith("var(")
+
+
 def _unescaped(name: str) -> str:
     """Returns an identifier as CSS reads it, without its first two hyphens."""
     if "\\" in name:
@@ -212,8 +220,11 @@ def _unescaped(name: str) -> str:
     return name[2:]
 
 
-def _without_references(value: str, values: dict[str, str], resolved: dict[str, str], depth: int = 0) -> str:
-    """Returns the value to which the references of a value lead; nothing if that is nowhere."""
+def _without_references(value: str, values: dict[str, str | None], resolved: dict[str, str], depth: int = 0) -> str:
+    """Returns the value to which the references of a value lead; nothing if that is nowhere.
+
+    Raises PaletteError for a reference to a property that is declared with several values.
+    """
     form = _REFERENCE.fullmatch(value)
     if form is None:
         return value
@@ -223,7 +234,10 @@ def _without_references(value: str, values: dict[str, str], resolved: dict[str, 
     if name not in values:
         return _without_references((form[2] or "").strip(), values, resolved, depth + 1)
     if name not in resolved:
-        resolved[name] = _without_references(values[name], values, resolved, depth + 1)
+        referred = values[name]
+        if referred is None:
+            raise PaletteError(f"it refers to --{name:.60}, which has several values: write the one that you mean")
+        resolved[name] = _without_references(referred, values, resolved, depth + 1)
     return resolved[name]
 
 
@@ -247,6 +261,8 @@ def _table(content: bytes) -> Iterator[Found]:
         name, value, channels = find_members(titles)
         places = [titles.index(title) for title in channels or (value,) if title is not None]
         name_place = None if name is None else titles.index(name)
+        alpha = find_alpha(titles) if value or channels else None
+        alpha_place = None if alpha is None else titles.index(alpha)
         if not places:
             places = [place for place, cell in enumerate(titles) if cell[:1] == "#" and read_hex(cell)][:1]
             if not places:
@@ -258,11 +274,17 @@ def _table(content: bytes) -> Iterator[Found]:
             if not row or not any(map(str.strip, row)):
                 continue
             where = f"line {reader.line_num}"
-            if len(row) <= max(*places, name_place or 0):
+            if len(row) <= max(*places, name_place or 0, alpha_place or 0):
                 reason = f"there are {len(row)} cells, and line 1 has {len(titles)}"
                 yield where, "", PaletteError(reason)
-            else:
-                yield where, "" if name_place is None else row[name_place], " ".join(row[place] for place in places)
+                continue
+            color: ColorLike | PaletteError = " ".join(row[place] for place in places)
+            if alpha_place is not None:
+                try:
+                    check_opaque(row[alpha_place])
+                except PaletteError as error:
+                    color = error
+            yield where, "" if name_place is None else row[name_place], color
     except csv.Error as error:
         raise PaletteError(f"line {reader.line_num}: {error}") from None
 

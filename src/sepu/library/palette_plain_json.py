@@ -2,7 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-from sepu.library.palette_entries import find_members, is_name, looks_like_a_color
+from sepu.library.palette_entries import (
+    PaletteError,
+    check_opaque,
+    find_alpha,
+    find_members,
+    is_name,
+    looks_like_a_color,
+)
 from sepu.library.palette_json_entries import Entry, Object, Path, check_path, joined
 
 _LISTS = ("colors", "colours", "palette", "swatches")
@@ -61,6 +68,12 @@ def _record(value: Object, path: Path, *, stray: bool) -> tuple[Entry, str] | No
         color = value[place]
     else:
         return None
+    alpha = find_alpha(fit)
+    if alpha is not None and type(value[alpha]) in (int, float, str):
+        try:
+            check_opaque(value[alpha])
+        except PaletteError as error:
+            color = error
     if isinstance(value.get("name"), dict):  # those of this library's records
         name = "name"
     given = "" if name is None else _name_of(value[name])
