@@ -258,7 +258,7 @@ def test_live_workers_follow_the_database_that_their_address_leads_to(first: Clu
 def test_the_trial_moves_to_a_postgres_of_ones_own(first: Cluster, second: Cluster, programs: Path) -> None:
     """By the commands of docs/deploy.md; the embedded Postgres may be a newer version than the other one."""
     page = (DOCS / "deploy.md").read_text().partition("## From the trial")[2]
-    (dump,) = re.findall(r"/bin/pg_dump'\) .*? (-n sepu .*?) > trial\.sql$", page, re.MULTILINE | re.DOTALL)
+    (dump,) = re.findall(r"/bin/pg_dump'\)\" .*? (-n sepu .*?) > trial\.sql$", page, re.MULTILINE | re.DOTALL)
     (load,) = re.findall(r"^# psql service=sepu (.*) --file trial\.sql$", page, re.MULTILINE)
     script = second.directory / "trial.sql"
     first.initialise()

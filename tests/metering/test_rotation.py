@@ -35,6 +35,16 @@ def state(connection: Connection, customer: Customer) -> tuple[list[tuple[object
     )
 
 
+@pytest.mark.parametrize("days", [100, 200, 300])  # from any day one of them ends in the other half of the year
+def test_the_grace_is_as_long_in_a_zone_with_summer_time(
+    connection: Connection, customer: Customer, private: RSAKey, days: int
+) -> None:
+    connection.execute("set time zone 'America/New_York'")
+    made = rotate_key(connection, customer.account_id, private, "2031-03", timedelta(days=days))
+    connection.execute("reset time zone")
+    assert made.older_keys_expire_at.astimezone(UTC) - made.issued_at.astimezone(UTC) == timedelta(days=days)
+
+
 def test_one_key_is_replaced_and_its_names_go_to_the_new_one(
     connection: Connection, customer: Customer, private: RSAKey
 ) -> None:

@@ -114,7 +114,7 @@ LEFT_OUT = {
     'deploy/check-certificates.sh "$PWD': "for containers",
     "sepu console": "serves until it is stopped; the unit serves it below",
     "sepu serve": "serves until it is stopped; the unit has the same metrics",
-    **dict.fromkeys(("$(find .venv", "kill %1", "psql service=sepu"), "of the trial; tests/backup does this"),
+    **dict.fromkeys(('"$(find .venv', "kill %1", "psql service=sepu"), "of the trial; tests/backup does this"),
 }
 
 

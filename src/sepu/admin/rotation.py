@@ -79,8 +79,8 @@ def rotate_key(
         made_at, ends_at = issued.issued_at.astimezone(UTC), issued.expires_at and issued.expires_at.astimezone(UTC)
         contents = receipts.Contents(account_id, issued.key_id, issued.api_key, made_at, ends_at)
         receipt = receipts.seal(contents, public_key)
-        rotation = Rotation(issued.key_id, issued.issued_at, issued.issued_at + grace, repeated=False, receipt=receipt)
-        expire = rotation.older_keys_expire_at
+        expire = made_at + grace  # in UTC: elsewhere a day may have 23 hours
+        rotation = Rotation(issued.key_id, issued.issued_at, expire, repeated=False, receipt=receipt)
         which = {"account_id": account_id, "key_id": rotation.key_id}
         run(connection, "expire_other_keys", **which, replaced=replaced, expires_at=expire)
         run(
