@@ -164,14 +164,15 @@ def _ase_color(block: bytes, at: int) -> ColorLike:
     raise PaletteError(f"its model is {model.decode('latin-1').strip()!r}; convert the swatch to RGB")
 
 
-_IDENT = r"(?:[-0-9A-Za-z_\x80-\U0010ffff]|\\[0-9A-Fa-f]{1,6}\s?|\\.)"
-_GAP = r"(?:\s|/\*.*?(?:\*/|\Z))*+"
-_QUOTED = r"""/\*.*?(?:\*/|\Z)|"(?:[^"\\\n]|\\.)*+"?|'(?:[^'\\\n]|\\.)*+'?"""
+_IDENT = r"(?>[-0-9A-Za-z_\x80-\U0010ffff]|\\[0-9A-Fa-f]{1,6}\s?|\\.)"
+# Each turn of a possessive loop is atomic: CPython before 3.11.5 does not undo one that fails halfway (cpython#106052).
+_GAP = r"(?:(?>\s|/\*.*?(?:\*/|\Z)))*+"
+_QUOTED = r"""/\*.*?(?:\*/|\Z)|"(?:(?>[^"\\\n]|\\.))*+"?|'(?:(?>[^'\\\n]|\\.))*+'?"""
 _PROPERTY_NAME = rf"--{_IDENT}*+"
 # What is not a custom property, and then one.
 _PROPERTY = re.compile(
-    rf"(?:{_QUOTED}|[^-0-9A-Za-z_\x80-\U0010ffff\"'/\\]++|/|(?!--){_IDENT}++|{_PROPERTY_NAME}(?!{_GAP}:))*+"
-    rf"(?:({_PROPERTY_NAME}){_GAP}:((?:{_QUOTED}|[^;{{}}\"'/\\]++|/|\\.)*+)|\\|\Z)",
+    rf"(?:(?>{_QUOTED}|[^-0-9A-Za-z_\x80-\U0010ffff\"'/\\]++|/|(?!--){_IDENT}++|{_PROPERTY_NAME}(?!{_GAP}:)))*+"
+    rf"(?:({_PROPERTY_NAME}){_GAP}:((?:(?>{_QUOTED}|[^;{{}}\"'/\\]++|/|\\.))*+)|\\|\Z)",
     re.DOTALL,
 )
 _REFERENCE = re.compile(rf"var\(\s*({_PROPERTY_NAME})\s*(?:,(.*))?\)", re.DOTALL | re.IGNORECASE)
