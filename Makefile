@@ -1,5 +1,5 @@
 HASH := \#
-# Each target that has a comment beside it: `make help` prints them.
+# `make help` prints each target that has a comment.
 TARGETS := sed -n 's/^\([a-z0-9-]*\):.*$(HASH)$(HASH) */\1 /p' Makefile
 
 .PHONY: help build serving mended meinheld lint types lint-workflows clean $(shell $(TARGETS) | cut -d' ' -f1)

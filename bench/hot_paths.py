@@ -74,7 +74,7 @@ CALLERS.learn_secret(key_secret(SEED))
 
 
 class InstantLedger:
-    """Replaces the batcher and charges at once, so that only the code around it is measured."""
+    """Replaces the batcher and charges immediately, so that only the code around it is measured."""
 
     callers = CALLERS
 

@@ -1,6 +1,6 @@
 """Lists the direct dependencies that had no release for eighteen months: look for a successor. `make lock` runs it.
 
-uv resolves each one as of today and as of then. Who had the same newest version is listed.
+uv resolves each one as of today and as of then. Those with the same newest version are listed.
 """
 
 import subprocess

@@ -1,8 +1,8 @@
 """Counts what the start-up and the hot paths take; prints JSON.
 
 Under callgrind (callgrind.py), with counted.c in front of the C library, it counts instructions, calls and allocations.
-It prints the files that callgrind has written, which are read elsewhere, because all is slow here. What leads up to a
-count runs without callgrind's instrumentation, several times as fast.
+It prints the names of the files that callgrind has written; another process reads them, because this one is slow. Code
+before a count runs without callgrind's instrumentation, several times as fast.
 
 Each path is counted in a child process, so that no other path has an effect on it, and in a few blocks of runs. The
 least of the blocks counts: what happens from time to time is not in it. No garbage is collected, because one object
@@ -37,9 +37,9 @@ _kept: list[object] = []
 
 
 def figures(name: str, blocks: Iterable[callgrind.Block]) -> dict[str, float]:
-    """Returns the instructions of one run, and of a request what it calls, from all blocks.
+    """Returns the instructions of one run, and for a request the functions that it calls, from all blocks.
 
-    What is called less than once a run, such as the growth of a table, does not count.
+    Calls that happen less than once a run, such as the growth of a table, do not count.
     """
     files, *allocated = zip(*blocks, strict=True)
     dumps = list(map(callgrind.read, files))
@@ -118,7 +118,7 @@ def main(unit: str, directory: str, database: str, skipped: str, *named: str) ->
     def often(run: Callable[[int], object]) -> list[object]:
         gc.collect()
         run(WARM_UP)
-        # All runs of a block are counted at once: a call in each run would take more than 1 % of a short path.
+        # All runs of a block are counted together: a call in each run would take more than 1 % of a short path.
         return [count(lambda: run(1))] if named else [count(lambda: run(RUNS)) for _ in range(BLOCKS)]
 
     def service(_: int) -> None:

@@ -157,7 +157,7 @@ def explain(data: Path, definitions: Sequence[tuple[str, str]], name: str) -> Co
     # Both runs have to reach the same statements, though one is slow: the window of an abuse limit must not end.
     longer = "update sepu.request_rate set window_start = now() + interval '59 seconds'"
     statements = [
-        "set plan_cache_mode = force_generic_plan",  # as after many runs, of which each would take long
+        "set plan_cache_mode = force_generic_plan",  # as after many runs, which would take long here
         *(numbered(*definition, labels) for definition in definitions),
         f"do $$begin for i in 1..3 loop {mark} end loop; end$$",
         *(preparation, execution(), longer, execution(), longer, between, execution(), between),

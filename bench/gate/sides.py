@@ -1,7 +1,7 @@
 """Counts base and head side by side, with this interpreter and .venv's packages, or each with its own if locks differ.
 
-Both are counted by head's harness, so that a change of the harness is no change of the product. What of base does not
-fit head's harness is counted by base's own.
+Both are counted by head's harness, so that a change of the harness does not look like one of the product. Paths of base
+that do not fit head's harness are counted by base's own.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ LAYOUTS = 2
 CORE, OPERATION, SQL = "core: ", "operation: ", "SQL: "  # begin the names of figures
 _SECONDS = 1800
 
-# What functions take, by the unit: each function, or the stack of functions if it is Python's.
+# The costs of functions, by unit: each function, or the stack of functions if it is Python's.
 OPCODES, NATIVE, STATEMENTS = "opcodes of Python", "native instructions", "instructions of Postgres"
 Functions = Mapping[str, Mapping[str, int]]
 Figures = dict[str, float]

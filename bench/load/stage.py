@@ -76,7 +76,7 @@ class Cluster:
 
 
 def fill(connection: psycopg.Connection, results: int, days: int = 0) -> None:
-    """Adds stored results of so many days ago to all ample accounts, as many to each, and counts them."""
+    """Adds stored results of some days ago to all ample accounts, the same number to each, and counts them."""
     connection.execute(
         "select set_config('load.results', %s, false), set_config('load.age', %s, false)",
         [str(results), f"{days} days"],

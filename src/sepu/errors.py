@@ -1,13 +1,20 @@
 """The errors that more than one layer knows."""
 
+from typing import Literal
+
+Remedy = Literal[
+    "audit", "credit", "credit by hand", "list events", "move accounts", "rotate again", "search accounts", "set plan"
+]
+"""What an operator can do about a failure; `cli/output.py` says by which command or option."""
+
 
 class SepuError(Exception):
     """A failure that somebody can do something about; the message says what is wrong, and never holds a secret.
 
-    `remedy` names what an operator can do: `fail` of the command line says by which command or option.
+    `remedy` is what an operator can do.
     """
 
-    def __init__(self, message: str = "", remedy: str | None = None) -> None:
+    def __init__(self, message: str = "", remedy: Remedy | None = None) -> None:
         super().__init__(message)
         self.remedy = remedy
 

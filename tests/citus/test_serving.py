@@ -113,7 +113,7 @@ def test_a_lost_worker_takes_only_its_accounts_along(url: str, spoilt: Connectio
         try:
             assert {match(each, "lost-0002").status for each in others} == {200}
             assert {match(each, "lost-0002").status for each in its} == {503}
-            time.sleep(limits.probes.PROBE_SECONDS)  # for so long a probe's answer is known
+            time.sleep(limits.probes.PROBE_SECONDS)  # until the cached answer of a probe is too old
             assert server.request("GET", "/readyz").status == 200
         finally:
             lost.start("127.0.0.1")

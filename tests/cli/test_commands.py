@@ -7,6 +7,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 import psycopg
 import pytest
@@ -19,6 +20,8 @@ from tests.harness.serving import serving
 import sepu
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey
+from sepu.cli.output import REMEDIES
+from sepu.errors import Remedy
 from sepu.extras import how_to_install
 
 NOWHERE = "postgresql://127.0.0.1:1/none"
@@ -36,6 +39,10 @@ REFUSED = {
     "plan set tiny --match-limit 2147483648 --search-limit 0 --requests-per-minute 30": "2147483647",
     "export-usage 9989-12": "the month 9989-12 has not begun",
 }
+
+
+def test_each_remedy_is_a_command_or_option() -> None:
+    assert REMEDIES.keys() == {*get_args(Remedy)}
 
 
 def test_what_does_not_exist_is_named(run: Run) -> None:

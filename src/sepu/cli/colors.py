@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 
 import click
 import numpy as np
@@ -187,7 +188,7 @@ def search(text: tuple[str, ...], limit: int, file_format: str | None) -> None:
         raise click.BadParameter(str(error)) from None
     if not found and file_format is None:
         advice = (
-            f"To find the nearest colours: sepu match {q!r}"
+            f"To find the nearest colours: sepu match {quote(q)}"
             if _is_color(q)
             else "Try a character (红), pinyin (tao hong), its initials (th) or an English word (peach)"
         )

@@ -32,7 +32,7 @@ from rich.progress import (
 from rich.text import Text
 
 from sepu import limits
-from sepu.errors import SepuError
+from sepu.errors import Remedy, SepuError
 from sepu.metering.meters import METERS, is_month
 from sepu.printable import printable
 
@@ -384,8 +384,7 @@ def progress(what: str, *, hidden: bool = False) -> Progress:
     return Progress(*columns, console=console, disable=disable, redirect_stdout=False, redirect_stderr=False)
 
 
-# What helps against a SepuError, by its remedy.
-_REMEDIES = {
+REMEDIES: dict[Remedy, str] = {
     "audit": "compare all with: sepu audit",
     "credit": "see: sepu credit add",
     "credit by hand": "see: sepu usage --by day, sepu credit add",
@@ -399,7 +398,7 @@ _REMEDIES = {
 
 def fail(error: SepuError, status: int = 1) -> NoReturn:
     """Prints the reason on standard error, with what helps against it, and exits."""
-    note("; ".join([cut_message(str(error)), *([_REMEDIES[error.remedy]] if error.remedy else [])]))
+    note("; ".join([cut_message(str(error)), *([REMEDIES[error.remedy]] if error.remedy else [])]))
     sys.exit(status)
 
 

@@ -71,7 +71,7 @@ def _role_url(url: str, purpose: Purpose) -> str:
 def database_connection(
     database_url: str | None, state_dir: Path, statement_seconds: float | None = None
 ) -> Iterator[psycopg.Connection]:
-    """Yields one connection to that database. Each statement may take so long; without, any time.
+    """Yields one connection to that database. `statement_seconds` limits each statement; None does not.
 
     Raises:
         DatabaseError: whatever the database refuses in the block.
@@ -81,7 +81,7 @@ def database_connection(
 
 
 def connect(url: str, statement_seconds: float | None = None) -> psycopg.Connection:
-    """Connects, and gives up within seconds if there is no server. Each statement may take so long; without, any time.
+    """Connects, or gives up within seconds. `statement_seconds` limits each statement; None does not.
 
     Raises:
         DatabaseError: there is no such server, or it refuses.

@@ -69,10 +69,14 @@ def find_alpha(keys: Iterable[str]) -> str | None:
     return next((key for key in keys if _plain(key) in _ALPHAS), None)
 
 
-def check_opaque(alpha: object) -> None:
-    """Raises PaletteError for an alpha channel, a number or a text, with which a colour is not opaque."""
-    if str(alpha).strip() not in _OPAQUE:
-        raise PaletteError(f"it has an alpha channel of {printable(str(alpha))}: blend it with its background first")
+def is_opaque(alpha: object) -> bool:
+    """Returns whether a colour with this alpha channel, a number or a text, is opaque."""
+    return str(alpha).strip() in _OPAQUE
+
+
+def not_opaque(alpha: object) -> PaletteError:
+    """Returns why a colour with this alpha channel is skipped."""
+    return PaletteError(f"it has an alpha channel of {printable(str(alpha)):.20}: blend it with its background first")
 
 
 @lru_cache(1000)

@@ -20,11 +20,12 @@ from sepu.library.palette_entries import (
     Found,
     PaletteError,
     PaletteWarning,
-    check_opaque,
     decode,
     find_alpha,
     find_members,
+    is_opaque,
     looks_like_a_color,
+    not_opaque,
     of_unit,
     printable,
 )
@@ -113,7 +114,7 @@ def _gimp(content: bytes) -> Iterator[Found]:
         if not channels or (with_alpha and not alpha):
             color = PaletteError(f"{line.strip()!r:.60} is not like '200 60 35 Scarlet'")
         elif with_alpha and int(alpha) != 255:
-            color = PaletteError(f"it has an alpha channel of {alpha}: blend it with its background first")
+            color = not_opaque(alpha)
         else:
             color = [*map(int, channels.split())]
             name = name if with_alpha else f"{alpha} {name}"
@@ -280,11 +281,8 @@ def _table(content: bytes) -> Iterator[Found]:
                 yield where, "", PaletteError(reason)
                 continue
             color: ColorLike | PaletteError = " ".join(row[place] for place in places)
-            if alpha_place is not None:
-                try:
-                    check_opaque(row[alpha_place])
-                except PaletteError as error:
-                    color = error
+            if alpha_place is not None and not is_opaque(row[alpha_place]):
+                color = not_opaque(row[alpha_place])
             yield where, "" if name_place is None else row[name_place], color
     except csv.Error as error:
         raise PaletteError(f"line {reader.line_num}: {error}") from None

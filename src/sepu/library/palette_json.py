@@ -14,6 +14,7 @@ from sepu.library.palette_entries import (
     PaletteError,
     decode,
     looks_like_a_color,
+    not_opaque,
     of_unit,
 )
 from sepu.library.palette_json_entries import Entry, Object, Path, joined, reference_of, reference_path
@@ -197,7 +198,7 @@ class _Values:
         if len(numbers) != 3:
             raise PaletteError("components are three numbers, or 'none'")
         if alpha not in (None, 1):
-            raise PaletteError(f"it has an alpha channel of {alpha!r:.20}: blend it with its background first")
+            raise not_opaque(alpha)
         if space == "srgb":
             return of_unit(numbers)
         try:

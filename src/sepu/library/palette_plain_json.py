@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from sepu.library.palette_entries import (
-    PaletteError,
-    check_opaque,
     find_alpha,
     find_members,
     is_name,
+    is_opaque,
     looks_like_a_color,
+    not_opaque,
 )
 from sepu.library.palette_json_entries import Entry, Object, Path, check_path, joined
 
@@ -69,11 +69,8 @@ def _record(value: Object, path: Path, *, stray: bool) -> tuple[Entry, str] | No
     else:
         return None
     alpha = find_alpha(fit)
-    if alpha is not None and type(value[alpha]) in (int, float, str):
-        try:
-            check_opaque(value[alpha])
-        except PaletteError as error:
-            color = error
+    if alpha is not None and not is_opaque(value[alpha]):
+        color = not_opaque(value[alpha])
     if isinstance(value.get("name"), dict):  # those of this library's records
         name = "name"
     given = "" if name is None else _name_of(value[name])

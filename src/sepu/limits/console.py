@@ -9,6 +9,6 @@ READERS = 4
 TURN_SECONDS = 5.0
 # For each of the overview's sums over all accounts; then the page leaves it out.
 OVERVIEW_SECONDS = 0.7
-# Rows of a page of a long list, and such pages: nobody turns so many.
+# Rows of a page of a long list, and the maximum number of pages; nobody turns more.
 ROWS = 100
 PAGES = 10_000

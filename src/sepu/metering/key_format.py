@@ -110,6 +110,6 @@ def account_of(key_id: str) -> str | None:
 
 
 def idempotency_key_hash(account_id: str, idempotency_key: str) -> str:
-    """Returns what the request log has of an Idempotency-Key: 48 bits of a SHA-256, different for each account."""
+    """Returns the hash of an Idempotency-Key for the request log: 48 bits of a SHA-256, different for each account."""
     text = f"{account_id}:{idempotency_key}"
     return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:12]

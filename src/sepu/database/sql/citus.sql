@@ -44,7 +44,8 @@ begin
          where p.pronamespace = 'sepu'::regnamespace
     loop
         -- Citus 13.2.2 and 14.0.1 keep another copy of a generic plan for each execution, some 220 KiB a charge, until
-        -- the session ends (citus#8824). Custom plans are not kept, and cost the same.
+        -- the session ends (citus#8824). Custom plans are not kept, and cost the same. Set each time,
+        -- because a migration that replaces a function drops its settings.
         if v_delegated then
             execute format('alter function %s set plan_cache_mode = force_custom_plan', v_function);
         end if;
