@@ -276,17 +276,11 @@ def test_a_session_ends_though_its_socket_is_closed_and_its_message_half_sent(da
     asyncio.run(scene())
 
 
-@pytest.mark.parametrize(
-    ("statement", "number"),
-    [
-        ("select %s::text::float8 as outcome", 701),
-        ("select 'ok', %s::text::json as outcome", 114),
-    ],
-)
+@pytest.mark.parametrize("statement", ["select %s::text::date as outcome", "select 'ok', %s::text::timestamp"])
 def test_a_value_that_cannot_be_read_fails_its_call_at_once(
-    database_url: str, statement: LiteralString, number: int, customer: Customer, caplog: pytest.LogCaptureFixture
+    database_url: str, statement: LiteralString, customer: Customer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    unreadable = Command(statement, ("233",), lambda rows: rows[0][0])
+    unreadable = Command(statement, ("infinity",), lambda rows: rows[0][0])
 
     async def scene(company: AwaitedBatcher) -> float:
         started = monotonic()
@@ -297,7 +291,7 @@ def test_a_value_that_cannot_be_read_fails_its_call_at_once(
         return late
 
     assert play(database_url, scene) < limits.database.STATEMENT_SECONDS / 2
-    assert f"UnreadableValueError: cannot read a value of type {number}" in caplog.text
+    assert "UnreadableValueError: DataError" in caplog.text
 
 
 def test_a_fault_of_ours_is_told_to_each(database_url: str, customer: Customer) -> None:

@@ -1,33 +1,17 @@
-"""Values in Postgres's binary format (its `src/backend/utils/adt`, each type's `send` and `recv` functions).
+"""Parameters in Postgres's binary format (its `src/backend/utils/adt`, each type's `recv` function).
 
-Written: str, bytes, int (of 32 bits), and non-empty lists of one of these. Read: those, int of 64 bits, and bool.
+They are str, bytes, int (of 32 bits), and non-empty lists of one of these.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-from psycopg.pq.abc import PGresult
-
 Row = tuple[Any, ...]
 Rows = list[Row]
-
-BINARY = 1
-"""The number of the format."""
 
 _INT4 = 23
 # For each Python type that the functions take: Postgres's numbers for that type and for its arrays.
 _OIDS: dict[type, tuple[int, int]] = {str: (25, 1009), bytes: (17, 1001), int: (_INT4, 1007)}
-_READERS: dict[int, Callable[[bytes], Any]] = {
-    16: lambda data: data != b"\0",
-    17: bytes,
-    20: lambda data: int.from_bytes(data, "big", signed=True),
-    _INT4: lambda data: int.from_bytes(data, "big", signed=True),
-    25: lambda data: str(data, "utf-8"),
-}
-
-
-class UnreadableValueError(Exception):
-    """An answer has a value that cannot be read; the statement was executed. The message has its type's number."""
 
 
 def oid(value: Any) -> int:  # noqa: ANN401
@@ -38,21 +22,6 @@ def oid(value: Any) -> int:  # noqa: ANN401
 def encoded(value: Any) -> bytes:  # noqa: ANN401
     """Writes a value."""
     return value if isinstance(value, bytes) else _WRITERS[type(value)](value)
-
-
-def rows_of(result: PGresult) -> Rows | UnreadableValueError:
-    """Reads the rows of an answer, or gives the error instead."""
-    value, rows = result.get_value, range(result.ntuples)
-    columns: list[list[Any]] = []
-    number = 0
-    try:
-        for column in range(result.nfields):
-            number = result.ftype(column)
-            read = _READERS[number]
-            columns.append([None if (data := value(row, column)) is None else read(data) for row in rows])
-    except Exception:  # no reader, or whatever a reader raises for a broken value
-        return UnreadableValueError(f"cannot read a value of type {number}")
-    return list(zip(*columns, strict=True))
 
 
 def _int4(value: int) -> bytes:

@@ -9,9 +9,8 @@ import psycopg
 
 from sepu.database.connection import StandbySilentError, UnsafeSettingsError
 from sepu.database.hosts import SettingsError
-from sepu.metering.codec import UnreadableValueError
 from sepu.metering.observer import LedgerObserver
-from sepu.metering.session import SessionLost
+from sepu.metering.session import SessionLost, UnreadableValueError
 
 log = logging.getLogger("sepu.ledger")
 

@@ -17,21 +17,27 @@ from itertools import count
 from typing import Any, LiteralString, Self
 
 import psycopg
+from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
-from psycopg.pq import ExecStatus
+from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGresult
 
 from sepu import limits
 from sepu.database import statements
 from sepu.database.connection import StandbySilentError, UnsafeSettingsError, hung_up
 from sepu.database.hosts import Hosts
-from sepu.metering.codec import BINARY, Rows, encoded, oid, rows_of
+from sepu.metering.codec import Rows, encoded, oid
 
 Done = Callable[[Rows | Exception], None]
 
 # Between two checks of a statement under way: for its deadline, and for a lost server. uvloop reports no socket with an
 # error, such as that of a server that died before it had read what we sent.
 _CHECK_SECONDS = 0.1
+_BINARY = Format.BINARY
+
+
+class UnreadableValueError(Exception):
+    """An answer has a value that cannot be read; the statement was executed."""
 
 
 class SessionLost(Exception):  # noqa: N818
@@ -50,6 +56,7 @@ class Session:
         self._pgconn.nonblocking = 1
         self._seconds = seconds
         self._socket = self._pgconn.socket
+        self._reader = Transformer(connection)
         self._prepares = True
         self._prepared: set[LiteralString] = set()
         self._statement: LiteralString = ""
@@ -116,12 +123,12 @@ class Session:
         self._pgconn.send_prepare(_name(statement), _numbered(statement), list(map(oid, self._parameters)))
 
     def _execute(self) -> None:
-        formats = [BINARY] * len(self._values)
-        self._pgconn.send_query_prepared(_name(self._statement), self._values, formats, BINARY)
+        formats = [_BINARY] * len(self._values)
+        self._pgconn.send_query_prepared(_name(self._statement), self._values, formats, _BINARY)
 
     def _execute_unprepared(self) -> None:
-        oids, formats = list(map(oid, self._parameters)), [BINARY] * len(self._values)
-        self._pgconn.send_query_params(_numbered(self._statement), self._values, oids, formats, BINARY)
+        oids, formats = list(map(oid, self._parameters)), [_BINARY] * len(self._values)
+        self._pgconn.send_query_params(_numbered(self._statement), self._values, oids, formats, _BINARY)
 
     def _send(self, message: Callable[[], None]) -> None:
         try:
@@ -174,7 +181,7 @@ class Session:
 
     def _take(self, result: PGresult) -> None:
         if result.status == ExecStatus.TUPLES_OK:
-            self._conclude(rows_of(result))
+            self._conclude(self._rows(result))
         elif result.status == ExecStatus.COMMAND_OK:
             self._prepared.add(self._statement)
             self._send(self._execute)
@@ -185,6 +192,14 @@ class Session:
                 self._send(self._execute_unprepared)
             else:
                 self._conclude(error)
+
+    def _rows(self, result: PGresult) -> Rows | UnreadableValueError:
+        """Reads the rows of an answer, or gives the error instead. Its message could quote a value."""
+        try:
+            self._reader.set_pgresult(result, format=_BINARY)
+            return self._reader.load_rows(0, result.ntuples, tuple)
+        except Exception as error:
+            return UnreadableValueError(type(error).__name__)
 
     def _conclude(self, outcome: Rows | Exception) -> None:
         done, self._done = self._done, None
