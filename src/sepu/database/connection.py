@@ -1,6 +1,5 @@
-"""Connections to Postgres: one that gives up in time, whether one is still there, and snapshots."""
+"""Connections to Postgres: one that gives up in time, and snapshots."""
 
-import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ import psycopg
 from psycopg import waiting
 from psycopg.abc import PQGen
 from psycopg.pq import TransactionStatus
-from psycopg.pq.abc import PGconn
 
 from sepu import limits
 from sepu.database import statements
@@ -57,20 +55,6 @@ class BoundedConnection(psycopg.Connection[Any]):
             if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
                 self.pgconn.finish()
             raise
-
-
-def hung_up(pgconn: PGconn) -> bool:
-    """Returns whether the server has closed an idle connection, as after a restart. Asks the socket: no round trip."""
-    readable = select.poll()
-    readable.register(pgconn.socket, select.POLLIN)
-    for _ in range(2):  # the server's last message, then the end of the stream
-        if not readable.poll(0):
-            return False
-        try:
-            pgconn.consume_input()
-        except psycopg.OperationalError:
-            return True
-    return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 They are str, bytes, int (of 32 bits), and non-empty lists of one of these.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 Row = tuple[Any, ...]
@@ -19,9 +19,9 @@ def oid(value: Any) -> int:  # noqa: ANN401
     return _OIDS[type(value[0])][1] if isinstance(value, list) else _OIDS[type(value)][0]
 
 
-def encoded(value: Any) -> bytes:  # noqa: ANN401
-    """Writes a value."""
-    return value if isinstance(value, bytes) else _WRITERS[type(value)](value)
+def encoded(values: Sequence[Any]) -> list[bytes]:
+    """Writes values."""
+    return [_WRITERS[type(value)](value) for value in values]
 
 
 def _int4(value: int) -> bytes:

@@ -9,6 +9,7 @@ does in transaction mode); then a prepared statement is missing, or is there alr
 
 import asyncio
 import re
+import select
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -24,7 +25,7 @@ from psycopg.pq.abc import PGresult
 
 from sepu import limits
 from sepu.database import statements
-from sepu.database.connection import StandbySilentError, UnsafeSettingsError, hung_up
+from sepu.database.connection import StandbySilentError, UnsafeSettingsError
 from sepu.database.hosts import Hosts
 from sepu.metering.codec import Rows, encoded, oid
 
@@ -58,7 +59,7 @@ class Session:
         self._socket = self._pgconn.socket
         self._reader = Transformer(connection)
         self._prepares = True
-        self._prepared: set[LiteralString] = set()
+        self._prepared: dict[LiteralString, tuple[bytes, list[Format]]] = {}  # their names and their parameters' formats
         self._statement: LiteralString = ""
         self._parameters: Sequence[Any] = ()
         self._values: list[bytes] = []
@@ -66,6 +67,8 @@ class Session:
         self._results: list[PGresult] = []
         self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._readable = select.poll()
+        self._readable.register(self._socket, select.POLLIN)
         self._loop.add_reader(self._socket, self.poll)
 
     @classmethod
@@ -93,9 +96,14 @@ class Session:
         return session
 
     def is_over(self) -> bool:
-        """Returns whether the session has ended; call it while nothing is under way."""
-        if not self.is_closed and hung_up(self._pgconn):
-            self.close()
+        """Returns whether the session has ended, as after a restart of the server. Asks the socket: no round trip.
+
+        Call it while nothing is under way.
+        """
+        for _ in range(2):  # the server's last message, then the end of the stream
+            if self.is_closed or not self._readable.poll(0):
+                break
+            self.poll()
         return self.is_closed
 
     def send(self, statement: LiteralString, parameters: Sequence[Any], done: Done) -> None:
@@ -110,7 +118,7 @@ class Session:
         if self._timer is None:
             self._timer = self._loop.call_later(_CHECK_SECONDS, self._check)
         self._statement, self._parameters = statement, parameters
-        self._values = list(map(encoded, parameters))
+        self._values = encoded(parameters)
         if not self._prepares:
             self._send(self._execute_unprepared)
         elif statement in self._prepared:
@@ -123,8 +131,8 @@ class Session:
         self._pgconn.send_prepare(_name(statement), _numbered(statement), list(map(oid, self._parameters)))
 
     def _execute(self) -> None:
-        formats = [_BINARY] * len(self._values)
-        self._pgconn.send_query_prepared(_name(self._statement), self._values, formats, _BINARY)
+        name, formats = self._prepared[self._statement]
+        self._pgconn.send_query_prepared(name, self._values, formats, _BINARY)
 
     def _execute_unprepared(self) -> None:
         oids, formats = list(map(oid, self._parameters)), [_BINARY] * len(self._values)
@@ -183,7 +191,7 @@ class Session:
         if result.status == ExecStatus.TUPLES_OK:
             self._conclude(self._rows(result))
         elif result.status == ExecStatus.COMMAND_OK:
-            self._prepared.add(self._statement)
+            self._prepared[self._statement] = _name(self._statement), [_BINARY] * len(self._values)
             self._send(self._execute)
         else:
             error = error_from_result(result)
