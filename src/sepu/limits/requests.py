@@ -3,7 +3,7 @@
 # The body of a match. Five colours with fifteen digits a channel take 400 bytes.
 BODY_BYTES = 16 * 1024
 # msgspec takes up to 15 us to read a number such as 1e308, of which 170 fit into so many bytes. The numbers of a longer
-# body are read by Python's float: of a usual match with fractions that takes 8 % more instructions.
+# body, which takes the slower way of operations/match.py, are read by Python's float.
 SHORT_BODY_BYTES = 1024
 # What is read and dropped of a larger one, so that its connection can go on.
 DISCARDED_BYTES = 64 * 1024

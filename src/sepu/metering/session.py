@@ -59,7 +59,8 @@ class Session:
         self._socket = self._pgconn.socket
         self._reader = Transformer(connection)
         self._prepares = True
-        self._prepared: dict[LiteralString, tuple[bytes, list[Format]]] = {}  # their names and their parameters' formats
+        # Their names, and their parameters' formats.
+        self._prepared: dict[LiteralString, tuple[bytes, list[Format]]] = {}
         self._statement: LiteralString = ""
         self._parameters: Sequence[Any] = ()
         self._values: list[bytes] = []
