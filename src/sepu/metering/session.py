@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from itertools import count
+from operator import call
 from typing import Any, LiteralString, Self
 
 import psycopg
@@ -27,7 +28,7 @@ from sepu import limits
 from sepu.database import statements
 from sepu.database.connection import StandbySilentError, UnsafeSettingsError
 from sepu.database.hosts import Hosts
-from sepu.metering.codec import Rows, encoded, oid
+from sepu.metering.codec import Rows, Writer, oid, writer
 
 Done = Callable[[Rows | Exception], None]
 
@@ -59,11 +60,10 @@ class Session:
         self._socket = self._pgconn.socket
         self._reader = Transformer(connection)
         self._prepares = True
-        # Their names, and their parameters' formats.
-        self._prepared: dict[LiteralString, tuple[bytes, list[Format]]] = {}
+        # Their names, and for each parameter what writes it and its format.
+        self._prepared: dict[LiteralString, tuple[bytes, list[Writer], list[Format]]] = {}
         self._statement: LiteralString = ""
         self._parameters: Sequence[Any] = ()
-        self._values: list[bytes] = []
         self._done: Done | None = None
         self._results: list[PGresult] = []
         self._deadline = 0.0
@@ -119,25 +119,24 @@ class Session:
         if self._timer is None:
             self._timer = self._loop.call_later(_CHECK_SECONDS, self._check)
         self._statement, self._parameters = statement, parameters
-        self._values = encoded(parameters)
-        if not self._prepares:
-            self._send(self._execute_unprepared)
-        elif statement in self._prepared:
+        if statement in self._prepared:
             self._send(self._execute)
         else:
-            self._send(self._prepare)
+            self._send(self._prepare if self._prepares else self._execute_unprepared)
 
     def _prepare(self) -> None:
         statement = self._statement
         self._pgconn.send_prepare(_name(statement), _numbered(statement), list(map(oid, self._parameters)))
 
     def _execute(self) -> None:
-        name, formats = self._prepared[self._statement]
-        self._pgconn.send_query_prepared(name, self._values, formats, _BINARY)
+        name, writers, formats = self._prepared[self._statement]
+        values = list(map(call, writers, self._parameters))
+        self._pgconn.send_query_prepared(name, values, formats, _BINARY)
 
     def _execute_unprepared(self) -> None:
-        oids, formats = list(map(oid, self._parameters)), [_BINARY] * len(self._values)
-        self._pgconn.send_query_params(_numbered(self._statement), self._values, oids, formats, _BINARY)
+        parameters = self._parameters
+        values, formats = [writer(value)(value) for value in parameters], [_BINARY] * len(parameters)
+        self._pgconn.send_query_params(_numbered(self._statement), values, list(map(oid, parameters)), formats, _BINARY)
 
     def _send(self, message: Callable[[], None]) -> None:
         try:
@@ -192,12 +191,14 @@ class Session:
         if result.status == ExecStatus.TUPLES_OK:
             self._conclude(self._rows(result))
         elif result.status == ExecStatus.COMMAND_OK:
-            self._prepared[self._statement] = _name(self._statement), [_BINARY] * len(self._values)
+            writers = list(map(writer, self._parameters))
+            self._prepared[self._statement] = _name(self._statement), writers, [_BINARY] * len(writers)
             self._send(self._execute)
         else:
             error = error_from_result(result)
             if isinstance(error, psycopg.errors.InvalidSqlStatementName | psycopg.errors.DuplicatePreparedStatement):
                 self._prepares = False
+                self._prepared.clear()
                 self._send(self._execute_unprepared)
             else:
                 self._conclude(error)
