@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import lru_cache
 from io import BytesIO
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 from urllib.parse import unquote_to_bytes
 
 import httptools
+import msgspec
 
 from sepu import limits
 from sepu.http.observers import ReplyObservers
@@ -90,7 +91,7 @@ class Owner(Protocol):
         """Counts a request."""
 
 
-class _Request(NamedTuple):
+class _Request(msgspec.Struct, frozen=True):
     environ: dict[str, Any]
     keep_alive: bool
     has_body: bool  # of its response
@@ -265,12 +266,13 @@ class Connection(asyncio.BufferedProtocol):
         environ = self._base.copy()
         _add_headers(environ, self._headers, self._other_bytes + _SLICE_BYTES)
         target, _, query = url.decode("ascii").partition("?")
-        scheme, colon, rest = target.partition("://")
-        if colon and scheme.lower() in {"http", "https"}:  # absolute-form: RFC 9112, 3.2.2
-            authority, _, path = rest.partition("/")
-            if not authority or not is_host(authority):  # RFC 9110, 4.2.1 and 4.2.4
-                raise _RefusedError(400)
-            target = "/" + path
+        if not target.startswith("/"):
+            scheme, colon, rest = target.partition("://")
+            if colon and scheme.lower() in {"http", "https"}:  # absolute-form: RFC 9112, 3.2.2
+                authority, _, path = rest.partition("/")
+                if not authority or not is_host(authority):  # RFC 9110, 4.2.1 and 4.2.4
+                    raise _RefusedError(400)
+                target = "/" + path
         environ["REQUEST_METHOD"] = method
         environ["PATH_INFO"] = unquote_to_bytes(target).decode("latin-1") if "%" in target else target
         environ["QUERY_STRING"] = query
@@ -424,7 +426,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.write(response(reply, request_id, close=close, with_body=request.has_body))
         if close:
             self._close()
-        else:
+        elif self._input is not _IDLE or self._requests or self._unparsed or self._at_end:
             self._go_on()
 
     def _refuse(self, status: int) -> None:
