@@ -171,7 +171,8 @@ class Dispatcher:
         self._queue.finish(calls)
         if not self._waits_after(calls):
             self._is_busy = False
-            self.send_next()
+            if self._queue.accounts or self._closes_idle:
+                self.send_next()
 
     def _waits_after(self, _: Sequence[PendingCall]) -> bool:
         """Returns whether it stays busy after these calls; if so, it ends that state itself."""

@@ -35,6 +35,7 @@ from sepu.metering.batcher_thread import BatcherThread
 from sepu.server.accept import OpenConnections
 from sepu.server.client_address import Network
 from sepu.server.host import is_host
+from sepu.server.interpreter import is_profiled
 from sepu.server.metrics import BLOCKS, Blocks, Counts, serve_metrics
 from sepu.server.request_log import GunicornLogger, RequestLog
 
@@ -147,6 +148,10 @@ class Server(Application):
     def run(self) -> None:
         """Serves until stopped; ends by SystemExit, as gunicorn does."""
         _allow_files_of_a_worker()
+        if not is_profiled():
+            _logger.warning(
+                "this Python was built without --enable-optimizations: workers take about a sixth more time"
+            )
         gc.freeze()  # the collector would write to the memory that the workers share
         with ExitStack() as stack:
             if (bind := self._settings.metrics_bind) is not None:
