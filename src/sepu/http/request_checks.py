@@ -16,7 +16,14 @@ import msgspec
 from sepu import limits
 from sepu.errors import InputError
 from sepu.http.replies import JSON, Reply, error, lines, usage_headers
-from sepu.http.request import TimedRequest, environ_name
+from sepu.http.request import (
+    AUTHORIZATION,
+    CONTENT_ENCODING,
+    CONTENT_LENGTH,
+    CONTENT_TYPE,
+    IDEMPOTENCY_KEY,
+    TimedRequest,
+)
 from sepu.metering.callers import Callers
 from sepu.metering.commands import Charge, Command, Metered, UsageReport, admit, meter_request, read_usage
 from sepu.metering.failure import LedgerUnavailable
@@ -27,12 +34,6 @@ from sepu.operations.search import Searcher, parse_search
 
 T = TypeVar("T")
 
-# In the environ.
-IDEMPOTENCY_KEY = environ_name("Idempotency-Key")
-_AUTHORIZATION = environ_name("Authorization")
-_CONTENT_TYPE = environ_name("Content-Type")
-_CONTENT_ENCODING = environ_name("Content-Encoding")
-_CONTENT_LENGTH = environ_name("Content-Length")
 _BEARER = re.compile(r"bearer +(\S+)", re.ASCII | re.IGNORECASE)
 _KEY_FORM = re.compile(r"[A-Za-z0-9._:-]{8,128}", re.ASCII)
 
@@ -60,7 +61,7 @@ _COMMIT_FAILED = error("usage_commit_failed")
 
 
 def _api_key(head: TimedRequest) -> str | None:
-    form = _BEARER.fullmatch(head.env.get(_AUTHORIZATION, ""))
+    form = _BEARER.fullmatch(head.env.get(AUTHORIZATION, ""))
     return form and form[1]
 
 
@@ -200,8 +201,8 @@ class SearchEndpoint(MeteredEndpoint):
 
 def _match_input(head: TimedRequest, body: bytes) -> MatchInput:
     env = head.env
-    media_type = env.get(_CONTENT_TYPE, "")
-    if (media_type != JSON and media_type.partition(";")[0].strip().lower() != JSON) or _CONTENT_ENCODING in env:
+    media_type = env.get(CONTENT_TYPE, "")
+    if (media_type != JSON and media_type.partition(";")[0].strip().lower() != JSON) or CONTENT_ENCODING in env:
         raise InputError("unsupported_media_type")
     if len(body) > limits.requests.BODY_BYTES:
         raise InputError("payload_too_large")
@@ -215,6 +216,6 @@ def _match_input(head: TimedRequest, body: bytes) -> MatchInput:
 
 def _declared_length(head: TimedRequest) -> int:
     """Returns the Content-Length; an invalid one counts as longer than any body."""
-    length = head.env.get(_CONTENT_LENGTH, "0")
+    length = head.env.get(CONTENT_LENGTH, "0")
     valid = length.isdecimal() and len(length) <= limits.requests.LENGTH_DIGITS
     return int(length) if valid else limits.requests.BODY_BYTES + 1

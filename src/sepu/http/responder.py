@@ -10,8 +10,8 @@ import falcon
 
 from sepu.http.observers import ReplyObservers
 from sepu.http.replies import COMMON_HEADERS, Reply, error, headers, lines
-from sepu.http.request import TimedRequest
-from sepu.http.request_checks import IDEMPOTENCY_KEY, Decision, Pending
+from sepu.http.request import IDEMPOTENCY_KEY, TimedRequest
+from sepu.http.request_checks import Decision, Pending
 from sepu.http.routes import ALLOW
 from sepu.metering.batcher import Batcher
 from sepu.metering.batcher_thread import BatcherThread

@@ -23,7 +23,7 @@ import msgspec
 from sepu import limits
 from sepu.http.observers import ReplyObservers
 from sepu.http.replies import Reply
-from sepu.http.request import environ_name
+from sepu.http.request import CONTENT_LENGTH, CONTENT_TYPE, READ, environ_name
 from sepu.http.responder import SEND
 from sepu.http.wire import refuse, response
 from sepu.server.client_address import Network, connection_address
@@ -39,7 +39,8 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _NEVER = float("inf")
 _EXPECT = "HTTP_EXPECT"
 # If one of these came twice, two servers could read a request in different ways (RFC 9112, 3.2 and 6.3; RFC 9110, 5.3).
-_SINGLE = frozenset({"HTTP_HOST", "CONTENT_LENGTH", "CONTENT_TYPE", "HTTP_TRANSFER_ENCODING"})
+_SINGLE = frozenset({"HTTP_HOST", CONTENT_LENGTH, CONTENT_TYPE, "HTTP_TRANSFER_ENCODING"})
+_READ = frozenset({*READ, *_SINGLE, _EXPECT, "HTTP_UPGRADE"})
 
 
 class State(Enum):
@@ -456,8 +457,9 @@ def _ignore(*_: object) -> None:
 
 @lru_cache(_KNOWN_NAMES)
 def _environ_name(name: bytes) -> str | None:
-    """Returns a header's name in the environ, or None if an underscore could make it look like another."""
-    return None if b"_" in name else environ_name(name.decode("ascii"))
+    """Returns a header's name in the environ; None if nobody reads it, or an underscore makes it look like another."""
+    found = environ_name(name.decode("ascii"))
+    return found if found in _READ and b"_" not in name else None
 
 
 def _add_headers(environ: dict[str, Any], headers: list[tuple[bytes, bytes]], most_bytes: int) -> None:
