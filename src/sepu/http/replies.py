@@ -35,12 +35,12 @@ class Reply(msgspec.Struct, frozen=True):
         return f'{{"error":"{self.error}","requestId":"{request_id}"}}'.encode()
 
 
-def lines(*headers: tuple[str, str]) -> str:
+def header_lines(*headers: tuple[str, str]) -> str:
     """Returns the lines of headers, as they are sent."""
     return "".join([f"{name}: {value}\r\n" for name, value in headers])
 
 
-def headers(lines: str) -> list[tuple[str, str]]:
+def header_pairs(lines: str) -> list[tuple[str, str]]:
     """Returns the headers of lines."""
     return [(name, value) for name, _, value in (line.partition(": ") for line in lines.splitlines())]
 
@@ -49,11 +49,11 @@ def error(code: str, headers: str = "", pointer: str = "") -> Reply:
     """Returns the reply for a code of the contract, with further header lines."""
     found = ERRORS[code]
     if pointer:
-        headers += lines(("X-Error-Pointer", pointer))
+        headers += header_lines(("X-Error-Pointer", pointer))
     if found.retry_after is not None:
-        headers += lines(("Retry-After", found.retry_after))
+        headers += header_lines(("Retry-After", found.retry_after))
     if found.status == 401:
-        headers += lines(("WWW-Authenticate", "Bearer"))
+        headers += header_lines(("WWW-Authenticate", "Bearer"))
     return Reply(found.status, headers, error=code, pointer=pointer)
 
 

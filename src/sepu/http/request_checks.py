@@ -15,7 +15,7 @@ import msgspec
 
 from sepu import limits
 from sepu.errors import InputError
-from sepu.http.replies import JSON, Reply, error, lines, usage_headers
+from sepu.http.replies import JSON, Reply, error, header_lines, usage_headers
 from sepu.http.request import (
     AUTHORIZATION,
     CONTENT_ENCODING,
@@ -54,7 +54,7 @@ Decision = Reply | Pending[Any]
 _MATCH = METERS["color_match"]
 _SEARCH = METERS["color_search"]
 
-_REPLAYED = lines(("Idempotency-Replayed", "true"))
+_REPLAYED = header_lines(("Idempotency-Replayed", "true"))
 _UNAUTHORIZED = error("unauthorized")
 _LEDGER_DOWN = error("internal_error")
 _COMMIT_FAILED = error("usage_commit_failed")

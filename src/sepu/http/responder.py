@@ -9,7 +9,7 @@ from typing import Any
 import falcon
 
 from sepu.http.observers import ReplyObservers
-from sepu.http.replies import COMMON_HEADERS, Reply, error, headers, lines
+from sepu.http.replies import COMMON_HEADERS, Reply, error, header_lines, header_pairs
 from sepu.http.request import IDEMPOTENCY_KEY, TimedRequest
 from sepu.http.request_checks import Decision, Pending
 from sepu.http.routes import ALLOW
@@ -97,7 +97,7 @@ class WaitingResponder(Responder):
     def _deliver(self, reply: Reply, req: TimedRequest, resp: falcon.Response | None) -> None:
         assert resp is not None  # noqa: S101
         resp.status = falcon.code_to_http_status(reply.status)
-        for name, value in (*COMMON_HEADERS, ("X-Request-Id", req.request_id), *headers(reply.headers)):
+        for name, value in (*COMMON_HEADERS, ("X-Request-Id", req.request_id), *header_pairs(reply.headers)):
             resp.set_header(name, value)
         resp.data = reply.render(req.request_id)
 
@@ -129,7 +129,7 @@ def _reply_to(raised: Exception, req: TimedRequest) -> Reply:
     route = req.uri_template
     if isinstance(raised, falcon.HTTPMethodNotAllowed | falcon.HTTPBadRequest) and route is not None:
         # Falcon answers 400 to an unknown method.
-        return error("method_not_allowed", lines(("Allow", ALLOW[route])))
+        return error("method_not_allowed", header_lines(("Allow", ALLOW[route])))
     if isinstance(raised, falcon.HTTPError) and raised.status_code < 500:
         return error("not_found")
     # The message could quote the input, so log only the frames.

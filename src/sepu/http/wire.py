@@ -8,7 +8,7 @@ import falcon
 
 from sepu.http.errors import ERRORS
 from sepu.http.observers import ReplyObservers
-from sepu.http.replies import COMMON_HEADERS, Reply, error, lines
+from sepu.http.replies import COMMON_HEADERS, Reply, error, header_lines
 from sepu.http.request import new_request_id
 
 # The codes of input that never becomes a request.
@@ -23,7 +23,7 @@ _CODES = {
     503: "overloaded",
 }
 _STATUSES = {200, *(error.status for error in ERRORS.values())}
-_COMMON = f"{lines(*COMMON_HEADERS)}Date: "
+_COMMON = f"{header_lines(*COMMON_HEADERS)}Date: "
 _HEADS = {status: f"HTTP/1.1 {falcon.code_to_http_status(status)}\r\n{_COMMON}" for status in _STATUSES}
 _date = (0, "")
 
