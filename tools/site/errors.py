@@ -233,7 +233,7 @@ def _section(code: str) -> Iterator[str]:
     yield f"## {code}"
     retry = "" if error.again is Again.CORRECTED else f" Retry? {error.again[:1].upper()}{error.again[1:]}."
     yield f"**{error.status}.{retry}** {cause}{wait}"
-    yield f"**Do:** {remedy}"
+    yield remedy
     if mistakes := [mistake for mistake in MISTAKES if mistake.code == code]:
         yield "\n".join(f'- <a id="{of.anchor}"></a>{of.shown} → {of.instead}' for of in mistakes)
 
