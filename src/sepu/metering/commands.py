@@ -1,4 +1,4 @@
-"""What a request asks of the ledger: one statement each, and how its rows are read. No I/O."""
+"""The statements of requests for the ledger, and how their rows are read. No I/O."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, LiteralString, TypeVar
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Charge(msgspec.Struct, frozen=True):
-    """What a metered request would charge, and the response it would store."""
+    """A metered request's charge, and the response to store."""
 
     meter: str
     units: int
@@ -42,7 +42,7 @@ class UsageReport(msgspec.Struct, frozen=True):
 
 
 class Probed(msgspec.Struct, frozen=True):
-    """What a probe found: the secret of the database's keys, and which settings break a promise, if any do."""
+    """A probe's findings: the secret of the keys' tags, and the settings that break a promise, if any."""
 
     has_migrations: bool
     key_secret: bytes

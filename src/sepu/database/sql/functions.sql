@@ -168,10 +168,10 @@ begin
     end if;
 end $$;
 
--- Records an event for each threshold that a charge of p_units crossed, due to be delivered at once.
+-- Records an event for each threshold that a charge of p_units crossed, due for delivery immediately.
 --
--- The charge has locked the counter, which has never been so high before. If such an event exists all the same, as
--- after somebody set a counter back, the charge must not fail because of it.
+-- The charge has locked the counter, which has never been this high before. If the event already exists (a counter was
+-- lowered by hand), the charge must still succeed.
 create or replace function sepu.record_events(
     p_account_id text, p_period text, p_meter text, p_thresholds bigint[], p_unit_limit integer, p_committed integer,
     p_units integer, p_now timestamptz
@@ -200,7 +200,7 @@ end $$;
 -- key. Neither is waited for. If the first is not free, the same input is running. If the first is free and the second
 -- is not, the request that holds the key has another input; otherwise it would hold the first as well. A refusal for
 -- that reason is not counted, because the counter is locked for as long as that request runs. Should two requests ever
--- execute at once (they cannot on one node), the primary key of stored_result refuses the second.
+-- execute at the same time (they cannot on one node), the primary key of stored_result refuses the second.
 create or replace function sepu.meter_one(
     p_account_id text, p_key_hash bytea, p_idempotency_key text, p_fingerprint bytea,
     p_meter text, p_units integer, p_body bytea, p_request_id uuid, p_now timestamptz
@@ -460,7 +460,7 @@ $$;
 -- the probe is locked. If Postgres cannot write, its error says why.
 --
 -- The update alone would succeed on a full disk: it needs no new page, and its WAL often fits a segment that is there. A
--- charge does need pages. So this first writes more than work_mem holds, to a temporary file beside the tables.
+-- charge does need pages. So this first writes more than work_mem holds, to a temporary file on the tables' disk.
 create or replace function sepu.probe(p_now timestamptz default now(), out applied text)
 language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set work_mem = '64kB' set temp_tablespaces = '' as $$
@@ -528,7 +528,7 @@ end $$;
 -- beyond (the sum would leave its bounds: the units may be from lowest to highest). An adjustment that is not
 -- added leaves at most an empty counter.
 --
--- Whoever calls it has locked the account, so nobody else adds the same id meanwhile. From here on the counter is locked,
+-- The caller has locked the account, so nobody else adds the same id. From here on the counter is locked,
 -- and charges wait for it, until the transaction ends: so it must end next.
 create or replace function sepu.adjust_usage(
     p_account_id text, p_adjustment_id uuid, p_kind text, p_period text, p_meter text, p_units integer, p_plan_limit integer,
@@ -559,7 +559,7 @@ begin
      where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter
        for no key update;
     if p_kind = 'grant' then
-        -- What is used stays allowed. Where a plan was lowered beneath it, nothing can be taken back.
+        -- Used units stay allowed. If a plan was lowered below them, nothing can be subtracted.
         lowest := least(0, greatest(-v.granted, v.committed::bigint + v.reserved - p_plan_limit - v.granted));
         highest := 147483647 - v.granted;
     else
