@@ -4,3 +4,7 @@ if (location.protocol === "file:") {
 }
 // The theme gives the search's dialog no name.
 document.querySelector(".md-search")?.setAttribute("aria-label", "Search");
+// Each copy button is in a landmark without a name.
+new MutationObserver(() => {
+  for (const nav of document.querySelectorAll("nav.md-code__nav:not([role])")) nav.setAttribute("role", "group");
+}).observe(document.body, { childList: true, subtree: true });

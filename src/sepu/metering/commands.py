@@ -71,13 +71,13 @@ class Command(msgspec.Struct, Generic[T], frozen=True):
 
     @property
     def account(self) -> str:
-        """Returns the account that asks: the first parameter of whatever a request calls."""
+        """Returns the account that asks: the first parameter of each function."""
         account: str = self.parameters[0] if self.parameters else ""
         return account
 
     @property
     def key_hash(self) -> bytes:
-        """Returns the hash of the key that asks: the second parameter of whatever a request calls."""
+        """Returns the hash of the key that asks: the second parameter of each function."""
         found: bytes = self.parameters[1]
         return found
 
@@ -108,7 +108,7 @@ def read_usage(credential: Credential) -> Command[UsageReport]:
 
 
 def meter_request(credential: Credential, idempotency_key: str, charge: Charge, request_id: str) -> Command[Metered]:
-    """Charges and stores, replays or refuses, in one transaction. What is stored has the request's id, a UUID."""
+    """Charges and stores, replays or refuses, in one transaction. The stored result has the request's id, a UUID."""
 
     def read(rows: Sequence[Row]) -> Metered:
         ((outcome, period, limit, committed, reserved, body),) = rows

@@ -25,9 +25,8 @@
 
 -- Looks up the key, its account and the account's plan: unauthorized, account_unavailable or ok.
 --
--- The first use of a key on a day is written down. It waits for nobody: whoever holds the key's row writes the same
--- thing, or is an operator; then the next use is written down. An operator who changes the key meanwhile waits for that
--- call.
+-- The first use of a key on a day is recorded. This never waits: whoever holds the key's row is writing the same value,
+-- or is an operator; then the next use is recorded. An operator who changes the key waits for that call.
 create or replace function sepu.authenticate(
     p_account_id text, p_key_hash bytea, p_now timestamptz,
     out outcome text, out plan_id text, out requests_per_minute integer, out key_id text
@@ -85,7 +84,7 @@ end $$;
 -- Counts one request against the abuse limit: true while the account is within it. A request over the limit writes
 -- nothing. The counter stays locked until the request commits, so requests of one account are counted one by one.
 --
--- Citus takes no sum of an instant and an interval in the condition of an upsert, hence the two variables.
+-- Citus accepts no sum of an instant and an interval in the condition of an upsert, hence the two variables.
 create or replace function sepu.count_request(
     p_account_id text, p_requests_per_minute integer, p_now timestamptz
 ) returns boolean language plpgsql volatile as $$
@@ -104,7 +103,7 @@ begin
     insert into sepu.request_rate as r (account_id, window_start, requests) values (p_account_id, p_now, 1)
     on conflict (account_id) do update set requests = 1, window_start = excluded.window_start
      where r.window_start <= v_from or r.window_start >= v_until;
-    -- Unless another request has opened the window meanwhile.
+    -- Unless another request has opened the window in the meantime.
     return found or sepu.count_request(p_account_id, p_requests_per_minute, p_now);
 end $$;
 
@@ -199,8 +198,8 @@ end $$;
 -- A request that executes holds two advisory locks until it commits: one for its key with this input, then one for its
 -- key. Neither is waited for. If the first is not free, the same input is running. If the first is free and the second
 -- is not, the request that holds the key has another input; otherwise it would hold the first as well. A refusal for
--- that reason is not counted, because the counter is locked for as long as that request runs. Should two requests ever
--- execute at the same time (they cannot on one node), the primary key of stored_result refuses the second.
+-- that reason is not counted, because the counter is locked for as long as that request runs. If two requests ever
+-- executed at the same time (they cannot on one node), the primary key of stored_result would refuse the second.
 create or replace function sepu.meter_one(
     p_account_id text, p_key_hash bytea, p_idempotency_key text, p_fingerprint bytea,
     p_meter text, p_units integer, p_body bytea, p_request_id uuid, p_now timestamptz
@@ -435,8 +434,8 @@ exception when others then
     raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');
 end $$;
 
--- Returns the secret with which the tags of API keys are made (key_format.py). Without its row no key can be told from
--- a made-up one: a database whose row was not restored serves nobody.
+-- Returns the secret with which the tags of API keys are made (key_format.py). Without its row no key differs
+-- from a made-up one: a database whose row was not restored serves nobody.
 create or replace function sepu.key_secret(out secret bytea) language plpgsql stable security definer
   set search_path = pg_catalog, pg_temp as $$
 begin
