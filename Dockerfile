@@ -8,7 +8,7 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends gcc libc6-dev \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /build
-# What comes from outside has a hash, and stays in a layer of its own when only the code changes.
+# Packages from outside are pinned by hash. Their layer stays when only the code changes.
 ARG REQUIREMENTS=server
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 COPY requirements/build.txt requirements/${REQUIREMENTS}.txt requirements/

@@ -378,7 +378,7 @@ WRONG: list[tuple[str, str | bytes, str]] = [
     ("a.ase", b"", "byte 0: this is not 'ASEF'"),
     ("a.ase", b"\xec\x01\0\0\xe0\xa5", "byte 4: this is a sprite of Aseprite; export its palette as .gpl"),
     ("a.ase", CMYK, "colour 1, 'Warm Red': CMYK is not a colour without the profile of a press; convert"),
-    ("a.ase", GREY[:-8], "byte 62: the file is cut off; export it anew"),
+    ("a.ase", GREY[:-8], "byte 62: the file is cut off; export it again"),
     ("a.ase", ase(("x", b"RGB ", (2, 0, 0))), "colour 1, 'x': its channels are 2.0, 0.0, 0.0, and not from 0 to 1"),
     ("a.ase", ase(("x", b"RGB ", (float("nan"), 0, 0))), "its channels are nan, 0.0, 0.0, and not from 0 to 1"),
     ("a.ase", ase(("x", b"HSB ", (0, 0, 0))), "colour 1, 'x': its model is 'HSB'; convert the swatch to RGB"),

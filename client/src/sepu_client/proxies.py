@@ -8,7 +8,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 HOST = re.compile(r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*\.?")
 
-# In lower case first, as curl does. HTTP_PROXY is no name: a web server's CGI sets it from a request's header.
+# Lower case first, as in curl. HTTP_PROXY is left out: CGI sets it from a request's header.
 _NAMES = {
     "https": ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"),
     "http": ("http_proxy", "all_proxy", "ALL_PROXY"),

@@ -10,7 +10,7 @@ from sepu_client.messages import Lost
 T = TypeVar("T")
 
 Conversation = Generator[bytes, bytes | None, T]
-"""Yields what is to be sent, takes what came, and returns its result.
+"""Yields bytes to send, takes received bytes, and returns its result.
 
 b"" comes when the other side has ended the connection, None when the connection broke.
 """
@@ -74,7 +74,7 @@ class Tls:
         return b"".join(parts)
 
     def carrying(self, inner: Conversation[T]) -> Conversation[T]:
-        """Has the conversation within TLS. It is told of an end only if the other side sent close_notify."""
+        """Runs the conversation within TLS. It learns of an end only if the other side sent close_notify."""
         try:
             sending = next(inner)
             while True:

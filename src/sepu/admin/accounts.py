@@ -44,7 +44,7 @@ class Account:
 
 
 class Filters(TypedDict, total=False):
-    """What an account must have to be listed; None lets all pass."""
+    """Conditions for an account to be listed; None lets all pass."""
 
     account_id: str | None
     plan_id: str | None
@@ -79,7 +79,7 @@ SORTS: dict[str, tuple[LiteralString, str]] = {
     **{f"{meter.operation}-share": ("share", name) for name, meter in METERS.items()},
     **{f"{meter.operation}-change": ("change", name) for name, meter in METERS.items()},
 }
-"""What accounts may be sorted by: a column of the statement, and the meter that it is of.
+"""Sort keys of accounts: a column of the statement, and its meter.
 
 `used` is the last use; of a meter there are the units of this month, how much of the limit they are, and how many more
 than in the month before.

@@ -24,7 +24,7 @@ class Erased:
 def erase_account(connection: psycopg.Connection, account_id: str) -> Erased:
     """Closes an account for good, and deletes its names, keys, receipts, stored results, events and days of usage.
 
-    Of its history only the names go, and of its grants and credits the reasons. It may be stopped and repeated.
+    Its history loses only the names, its grants and credits only the reasons. It may be stopped and repeated.
 
     Raises:
         AccountError: no such account.

@@ -1,7 +1,7 @@
-"""Quota events: each time that a charge took an account's usage of a meter over a threshold of its limit.
+"""Quota events: a charge took an account's usage of a meter over a threshold of its limit.
 
-Each is delivered at least once, those of a counter in order. Whoever delivers claims an event for a while, in one
-statement; so several may, and what one claimed and did not finish is due again later.
+Each is delivered at least once, those of a counter in order. A deliverer claims an event for a while, in one statement.
+So several can run, and an event that one claimed and did not finish is due again later.
 """
 
 import random
@@ -94,15 +94,15 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class EndpointAnswer:
-    """What became of an attempt to deliver an event; without an error it was delivered."""
+    """The result of an attempt to deliver an event; without an error it was delivered."""
 
     error: str | None = None
     retry_after: float = 0
     """Seconds that the endpoint asked for."""
     final: bool = False
-    """It is gone, and wants no events any more."""
+    """The endpoint is gone and wants no more events."""
     status: int | None = field(default=None, compare=False)
-    """Of HTTP; None if there was no answer."""
+    """HTTP status; None if no answer came."""
 
 
 def claim_events(connection: psycopg.Connection, most: int = limits.webhooks.CONCURRENT) -> list[Event]:

@@ -43,7 +43,7 @@ class Adjustment:
     """None if the account was erased."""
     at: datetime
     operator: str
-    """Who says to have done it; see `operator_name`."""
+    """The name that the operator gave; see `operator_name`."""
     database_role: str
 
 

@@ -1,4 +1,4 @@
-"""Deletes stored results past their retention. What they charged stays counted, so the ledger still adds up."""
+"""Deletes stored results past their retention. Their charges stay counted, so the ledger still adds up."""
 
 from collections import deque
 from collections.abc import Generator

@@ -26,7 +26,7 @@ _COLUMNS = (
     *("accountId", "planId", "status", "period", "meter", "limit", "committed", "reserved"),
     *("granted", "credited", "toBill", "externalId", "name", "changes"),
 )
-# What changes for each meter, by the name that the change has.
+# The names of changes that concern all meters.
 _OF_ALL_METERS = {None: "planId", REQUESTS_PER_MINUTE: REQUESTS_PER_MINUTE}
 
 

@@ -114,8 +114,8 @@ class Collection(Generic[R, M, S]):
         """Returns the `top` nearest colours by CIEDE2000, nearest first, equally near ones in their order.
 
         `color`: '#C83C23', '#fff', three numbers from 0 to 255, a name of the library, a colour of CSS Color 4 such as
-        'oklch(0.6 0.2 30)', or a record. Or `lab`: L*, a* and b* under D65, or with `white="D50"` under D50. What lies
-        outside sRGB is matched where it is, and its matches have `in_srgb` False.
+        'oklch(0.6 0.2 30)', or a record. Or `lab`: L*, a* and b* under D65, or with `white="D50"` under D50. A colour
+        outside sRGB is compared at its true value, and its matches have `in_srgb` False.
 
         Raises ColorError for a text or numbers that are not a colour, and for a name that CSS gives to another value.
         Raises ValueError for L*a*b* that is not three finite numbers, and unless `top` is from 1 to the number of all.
@@ -156,8 +156,8 @@ class Collection(Generic[R, M, S]):
         bytes, or an image of Pillow's (for these install 'sepu[image]'), or an array of shape (height, width, 3) or,
         with alpha, (height, width, 4). A pixel counts as much as it is opaque. `scale`: the greatest value that a
         channel of an array may have, 1 or 255; only uint8 and Python's int, which are from 0 to 255, need none.
-        `within`: a colour counts for a more frequent one from which it differs by at most so much (CIEDE2000); 20
-        leaves the few dominant ones. `top`: how many colours at most.
+        `within`: merges a colour into a more frequent one that differs by at most this ΔE (CIEDE2000); 20 leaves the
+        few dominant ones. `top`: how many colours at most.
 
         Raises ImageError for what cannot be read, and for an array that does not fit its scale.
         """

@@ -136,7 +136,7 @@ def _ase(content: bytes) -> Iterator[Found]:
             kind, length = struct.unpack_from(">HI", content, at)
             block = content[at + 6 : at + 6 + length]
             if len(block) < length:
-                raise PaletteError(f"byte {at}: the file is cut off; export it anew")
+                raise PaletteError(f"byte {at}: the file is cut off; export it again")
             if kind == 0x0001:
                 number += 1
                 (units,) = struct.unpack_from(">H", block)
@@ -147,7 +147,7 @@ def _ase(content: bytes) -> Iterator[Found]:
                 except PaletteError as error:
                     yield where, name, error
         except (struct.error, UnicodeDecodeError):
-            raise PaletteError(f"byte {at}: this is no block of swatches; export the file anew") from None
+            raise PaletteError(f"byte {at}: this is not a block of swatches; export the file again") from None
         at += 6 + length
 
 

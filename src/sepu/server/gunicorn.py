@@ -208,7 +208,7 @@ class Server(Application):
         self._request_log.stop()
 
     def _die(self) -> None:
-        """Ends a worker that can ask the ledger no more; gunicorn starts another."""
+        """Ends a worker that can no longer ask the ledger; gunicorn starts another."""
         self._request_log.stop()
         os._exit(1)
 
@@ -264,7 +264,7 @@ class _Arbiter(Arbiter):
     def manage_workers(self) -> None:
         """Starts and ends workers; the master calls it each second, and in a reload when the new ones are forked."""
         end = time.monotonic() + _BOOT_SECONDS
-        # gunicorn would end the old ones at once, and connections would wait until a new one accepts.
+        # gunicorn would end the old ones immediately, and connections would wait until a new one accepts.
         while len(self.WORKERS) > self.num_workers and time.monotonic() < end:
             newest = sorted(self.WORKERS.values(), key=lambda worker: worker.age)[-self.num_workers :]
             if all(self.app.accepts(worker) for worker in newest):
