@@ -82,7 +82,7 @@ class Command(msgspec.Struct, Generic[T], frozen=True):
         return found
 
 
-# The first column of each row is the outcome; the gateway itself looks for these.
+# The first column of each row is the outcome; the batcher itself looks for these.
 RATE_LIMITED = "rate_limited"
 UNAUTHORIZED = "unauthorized"
 _IN_PROGRESS = Metered("request_in_progress")

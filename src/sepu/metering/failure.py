@@ -1,4 +1,4 @@
-"""Reports a database that does not answer to caller, log and metrics, and our own faults to the log."""
+"""Reports to caller, log and metrics that the database does not answer, and to the log our own faults."""
 
 import logging
 import re

@@ -228,7 +228,7 @@ class Dispatcher:
 class BatchDispatcher(Dispatcher):
     """Sends batches. After one that took long, it stays busy for a moment, until as many calls have come again.
 
-    Otherwise the first client of such a batch would go alone, and the others would wait for it as long again.
+    Otherwise the first client of such a batch would go alone, and the others would wait for a second slow call.
     """
 
     def __init__(self, hooks: Hooks, queue: FairQueue) -> None:

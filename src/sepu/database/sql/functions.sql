@@ -3,7 +3,7 @@
 --
 -- The time is an argument whose default is the database's clock, so that a test can cross a month.
 -- Each statement reads or writes one table, by its primary key.
--- A wait for a lock ends before the gateway gives the call up, so that the gateway learns that nothing happened.
+-- A wait for a lock ends before the worker gives the call up, so the worker learns that nothing happened.
 --
 -- The functions that the service calls run with the rights of the owner, so that the service's role needs none on the
 -- tables. Only the owner may call the others. No function depends on the caller's search path. A session keeps a plan
@@ -334,8 +334,8 @@ $$;
 -- 2. What the service calls.
 --
 -- A function for batches, `..._each`, takes several requests in one transaction: `at` is a request's position in the
--- arrays, from 1. It takes them in the order of their accounts, so that two batches do not wait for each other in a
--- circle. It waits for a lock for a shorter time, because all of its requests wait, and the gateway can repeat them. If
+-- arrays, from 1. It takes them in the order of their accounts, so two batches do not deadlock. It waits for a lock for
+-- a shorter time, because all of its requests wait, and the worker can repeat them. If
 -- it fails, the error's detail is the position of the request to blame.
 create or replace function sepu.admit(
     p_account_id text, p_key_hash bytea, p_now timestamptz default now(), out outcome text
