@@ -35,7 +35,7 @@ An error has a status and a code, and never repeats what you sent. Give support 
   keep the key.
 - **Retries.** [When to retry](metering.md#when-to-retry) has the rules. If you do not know a code, go by the status.
 - **`X-Error-Pointer`** comes with a 422: a JSON pointer (RFC 6901) to the first fault, here the `g` of the third
-  colour. `/q` is a query parameter. If a colour has an unknown member, it names the colour. It is absent if the body or
+  colour. `/q` points to the query parameter `q`. If a colour has an unknown member, it names the colour. It is absent if the body or
   query is at fault as a whole.
 
 Below a code, → leads from a common mistake to what to send instead."""
@@ -79,7 +79,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "idempotency_conflict": (
         "The key was already used with a different input. That earlier request still replays its answer.",
-        "Create a key for each intent. A counter that restarts, or one key per user, does not do.",
+        "Create a key for each intent. A counter that restarts, or one key per user, will not do.",
     ),
     "request_in_progress": (
         "An earlier attempt with this key is still running.",
