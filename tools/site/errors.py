@@ -79,7 +79,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "idempotency_conflict": (
         "The key was already used with a different input. That earlier request still replays its answer.",
-        "Create a key for each intent. A counter that restarts, or one key per user, does not do.",
+        "Create a key for each intent. A counter that restarts, or one key per user, is not enough.",
     ),
     "request_in_progress": (
         "An earlier attempt with this key is still running.",

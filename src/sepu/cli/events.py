@@ -126,10 +126,8 @@ def deliver(
         refuse_idle("--print", idle=("url", "secrets"))
         check_output()
     stopped: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))  # what is being sent is sent
-    sending: dict[
-        Future[EndpointAnswer], Event
-    ] = {}  # and kept until it is recorded, though the database be away meanwhile
+    signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))  # finishes deliveries in flight
+    sending: dict[Future[EndpointAnswer], Event] = {}  # kept until recorded, even while the database is down
 
     def deliver_due(connection: Connection) -> None:
         look_at = count_at = 0.0
