@@ -1,6 +1,6 @@
 """Plain ordered migrations, applied under a lock in one transaction.
 
-Requests wait behind a migration that waits for a table. So it waits for less long than they do, and tries again.
+Requests wait behind a migration that waits for a table. So it waits for a shorter time than they do, and tries again.
 """
 
 import time
