@@ -11,3 +11,9 @@ new MutationObserver(() => {
     nav.setAttribute("aria-label", `Code ${++landmarks}`);
   }
 }).observe(document.body, { childList: true, subtree: true });
+// What scrolls to the side on a small screen must be within reach of the keyboard.
+addEventListener("load", () => {
+  for (const element of document.querySelectorAll(".md-typeset__scrollwrap, .md-typeset p:has(> img)")) {
+    if (element.scrollWidth > element.clientWidth) element.tabIndex = 0;
+  }
+});
