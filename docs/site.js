@@ -4,7 +4,16 @@ if (location.protocol === "file:") {
 }
 // The theme gives the search's dialog no name.
 document.querySelector(".md-search")?.setAttribute("aria-label", "Search");
-// Each copy button is in a landmark without a name.
+// Each copy button is in a landmark, which needs a name of its own.
+let landmarks = 0;
 new MutationObserver(() => {
-  for (const nav of document.querySelectorAll("nav.md-code__nav:not([role])")) nav.setAttribute("role", "group");
+  for (const nav of document.querySelectorAll("nav.md-code__nav:not([aria-label])")) {
+    nav.setAttribute("aria-label", `Code ${++landmarks}`);
+  }
 }).observe(document.body, { childList: true, subtree: true });
+// What scrolls to the side on a small screen must be within reach of the keyboard.
+addEventListener("load", () => {
+  for (const element of document.querySelectorAll(".md-typeset__scrollwrap, .md-typeset p:has(> img)")) {
+    if (element.scrollWidth > element.clientWidth) element.tabIndex = 0;
+  }
+});

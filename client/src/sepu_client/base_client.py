@@ -1,4 +1,4 @@
-"""Provides what both clients have: the options, and what they make of them."""
+"""Provides the common part of both clients: the options, and the objects made from them."""
 
 import ssl
 from collections.abc import Callable

@@ -27,14 +27,14 @@ Address = tuple[socket.AddressFamily, Any]
 
 
 class Connection(Protocol):
-    """Describes what is kept."""
+    """Describes a connection that can be kept."""
 
     def is_usable(self) -> bool:
         """Returns whether it is open, and nothing came that nobody asked for."""
         ...
 
     def close(self) -> None:
-        """Closes it without a word."""
+        """Closes it without a handshake."""
         ...
 
 

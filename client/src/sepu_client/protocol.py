@@ -23,7 +23,7 @@ class Link:
         self._layers: list[Tls] = []  # outermost first
 
     def open(self) -> Conversation[None]:
-        """Has all that precedes the first request: TLS, and the tunnel of a proxy."""
+        """Does everything before the first request: TLS, and the tunnel of a proxy."""
         route, proxy = self._route, self._route.proxy
         if proxy and route.proxy_tls:
             yield from self._secure(Tls(route.proxy_tls, proxy.host))
@@ -38,7 +38,7 @@ class Link:
         return answer, is_whole and all(layer.is_quiet for layer in self._layers)
 
     def stays_open_after(self, received: bytes) -> bool:
-        """Returns whether what came between two exchanges was nothing but a matter of TLS, such as a ticket."""
+        """Returns whether only TLS data, such as a ticket, came between two exchanges."""
         try:
             for layer in self._layers:
                 received = layer.decrypted(received)
@@ -149,7 +149,7 @@ def _exchange(request: Callable[[], bytes]) -> Conversation[tuple[Answer, bool]]
 
 
 def _head(data: bytearray, most: int) -> Conversation[bytes]:
-    """Takes a head away from the data."""
+    """Removes a head from the data."""
     searched = 0
     while (end := data.find(_END_OF_HEAD, searched)) < 0 and len(data) <= most:
         searched = max(0, len(data) - len(_END_OF_HEAD) + 1)

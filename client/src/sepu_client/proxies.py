@@ -95,8 +95,8 @@ def _matches(entry: str, host: str, port: int, name: str) -> bool:
             network = ip_network(stated.strip("[]"), strict=False)
         except ValueError:
             raise ValueError(
-                f"{name} has {entry!r}, which is none of *, HOST, .SUFFIX, an IP address and a network, each may "
-                "have :PORT, and IPv6 then stands in brackets"
+                f"{name} has {entry!r}, which is not *, HOST, .SUFFIX, an IP address or a network; each may have "
+                ":PORT, and IPv6 is then in brackets"
             ) from None
         try:
             is_meant = ip_address(host) in network

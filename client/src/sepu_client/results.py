@@ -90,7 +90,7 @@ class MatchResponse(MeteredResponse):
 
 @dataclass(frozen=True, slots=True)
 class SearchResponse(MeteredResponse):
-    """Holds the colours that were found, best first; perhaps none."""
+    """Holds the colours that were found, best first; may be empty."""
 
     dataset_version: str
     count: int

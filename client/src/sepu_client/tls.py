@@ -60,7 +60,7 @@ class Tls:
             self._incoming.write(received)
 
     def decrypted(self, received: bytes) -> bytes:
-        """Returns what the records held, perhaps nothing; sets `ended`."""
+        """Returns the records' content, which may be empty; sets `ended`."""
         self._incoming.write(received)
         parts = []
         try:

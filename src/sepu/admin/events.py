@@ -83,7 +83,7 @@ def show_event(connection: psycopg.Connection, event_id: str) -> Event:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What is not delivered."""
+    """Undelivered events."""
 
     due: int
     dead: int
@@ -106,10 +106,10 @@ class EndpointAnswer:
 
 
 def claim_events(connection: psycopg.Connection, most: int = limits.webhooks.CONCURRENT) -> list[Event]:
-    """Takes some events that are due, if any is; nobody else gets them within `limits.webhooks.CLAIM_SECONDS`."""
+    """Claims some due events, if any; no other deliverer gets them within `limits.webhooks.CLAIM_SECONDS`."""
     claimed: list[Event] = []
     while not claimed and (rows := run(connection, "next_deliveries", limit=most).fetchall()):
-        for event in (Event(*row) for row in rows):  # others may claim them all, just now
+        for event in (Event(*row) for row in rows):  # another deliverer may claim them first
             given = {**_key(event), "due_at": event.due_at, "seconds": limits.webhooks.CLAIM_SECONDS}
             if claim := run(connection, "claim_delivery", **given).fetchone():
                 claimed.append(replace(event, due_at=claim[0], attempts=claim[1]))
@@ -117,16 +117,17 @@ def claim_events(connection: psycopg.Connection, most: int = limits.webhooks.CON
 
 
 def record_delivery(connection: psycopg.Connection, event: Event) -> None:
-    """Keeps that an event was delivered."""
+    """Records that an event was delivered."""
     run(connection, "record_delivery", **_key(event))
 
 
 def postpone_delivery(
     connection: psycopg.Connection, event: Event, error: str, retry_after: float = 0, *, final: bool = False
 ) -> int | None:
-    """Keeps why a claimed event was not delivered.
+    """Records why a claimed event was not delivered.
 
-    Returns the seconds until the next attempt, or None if the event is given up: if this is final, or was the last one.
+    Returns the seconds until the next attempt; None if the event is given up, because the error is final or this was
+    the last attempt.
     """
     attempts = event.attempts or 0
     seconds = None

@@ -14,7 +14,7 @@ from sepu.errors import SepuError
 
 @dataclass(frozen=True, slots=True)
 class PrunedBatch:
-    """What one transaction deleted."""
+    """Counts of what one transaction deleted."""
 
     results: int
     units: int

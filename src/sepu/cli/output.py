@@ -104,7 +104,7 @@ _LEAST_CELLS = 6
 _MEASURED_ROWS = 1000
 _BAR_CELLS = 20
 _EVERYWHERE = ("database_url", "state_dir", "form", "as_json")
-# By these a command tells what it did.
+# The fields that say what a command did.
 _IDS = ("id", "accountId", "keyId", "planId", "role")
 
 
@@ -126,7 +126,7 @@ def env_option(names: str, text: str, prefix: str = "SEPU_", **settings: Any) ->
 
 
 class Port(click.IntRange):
-    """A port. The address that Kubernetes puts into the variable of a Service called sepu is none, and is left out."""
+    """A port. The address that Kubernetes puts into the variable of a Service called sepu is ignored."""
 
     def __init__(self) -> None:
         super().__init__(1, 65535)
@@ -211,7 +211,7 @@ def check_output() -> None:
 
 @contextmanager
 def telling(done: Fields, now: str) -> Iterator[None]:
-    """Tells what a command did, and what to do `now`, if the block cannot print it. Never tells a key.
+    """Says what a command did, and what to do `now`, if the block cannot print it. Never prints a key.
 
     Raises:
         SepuError: the block cannot print.

@@ -1,4 +1,4 @@
-"""What the service's metrics and those of the backup say, read from the addresses that an operator gives."""
+"""Reads the metrics of the service and the backup from addresses that an operator gives."""
 
 import asyncio
 from collections.abc import Sequence

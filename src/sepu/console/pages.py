@@ -1,4 +1,4 @@
-"""What each page shows, read from the ledger."""
+"""Reads each page's content from the ledger."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress

@@ -84,7 +84,7 @@ class Collection(Generic[R, M, S]):
         raise UnknownNameError(f"no colour is named {shown(key)}{self.hint(key) or ' or anything similar'}")
 
     def _several(self, found: Records[R]) -> str:
-        """Returns the colours that have one name, and how to write which is meant."""
+        """Returns the colours that have one name, and how to tell them apart."""
         return f"{', '.join(record.hex for record in found)}; take one by its place, or all by named()"
 
     def hint(self, name: str) -> str:
@@ -129,7 +129,7 @@ class Collection(Generic[R, M, S]):
         return self._matches(nearest, is_in_srgb(srgb_of_lab([float(value) for value in lab], white)))
 
     def match_rgb(self, rgb: Rgb, *, top: int = 1) -> Records[M]:
-        """Returns what `match` returns, of what `parse_color` returns."""
+        """Does what `match` does, for a result of `parse_color`."""
         inside = is_in_srgb(rgb)
         if inside:
             red, green, blue = rgb
@@ -172,7 +172,7 @@ class Collection(Generic[R, M, S]):
     def name_pixels(
         self, pixels: Pixels, opacity: Opacity | None, *, top: int | None = None, within: float = 0
     ) -> Records[S]:
-        """Returns what `name_image` returns, of what `read_image` returned."""
+        """Does what `name_image` does, for a result of `read_image`."""
         shares = count_pixels(self._palette, pixels, opacity)
         if within:
             shares = merge_shares(shares, np.array([record.lab for record in self.records]), within)

@@ -188,7 +188,7 @@ class _File(BytesIO):
         self._left = float("inf")
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Reads; raises ImageError when it is too often."""
+        """Reads; raises ImageError after too many reads."""
         self._left -= 1
         if self._left < 0:
             raise ImageError(f"{self._name} has a header of too many parts; save it again as PNG or JPEG")
@@ -290,7 +290,7 @@ def _longest_tag(content: bytes) -> int:
         try:
             (start,) = struct.unpack_from(order + offset, content)
             (tags,) = struct.unpack_from(order + count, content, start)
-        except (struct.error, OverflowError):  # nothing is there; Pillow will tell
+        except (struct.error, OverflowError):  # nothing is there; Pillow will report it
             continue
         entry = struct.Struct(order + tag)
         directory = content[start + struct.calcsize(order + count) :][: entry.size * min(tags, 2**16)]

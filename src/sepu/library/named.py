@@ -1,4 +1,4 @@
-"""Palettes with names: colours of somebody's own, which are matched and shown as those of the library are."""
+"""Palettes with names: your own colours, matched and shown like the library's."""
 
 from collections.abc import Iterable, Mapping
 

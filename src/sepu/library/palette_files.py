@@ -41,7 +41,7 @@ _PARTICULARS = re.compile(r"'.*'|\".*\"|[\d.]+", re.DOTALL)
 def read_palette(path: str | os.PathLike[str], *, index: bool = False) -> NamedPalette:
     """Reads a palette with names from a file: .gpl, .ase, .tokens.json (DTCG), .json, .css, .csv or .tsv.
 
-    A name may come twice, and a colour too; without a name a colour is called by its HEX. Entries that are not opaque
+    Names and colours may be repeated; a colour without a name is called by its HEX. Entries that are not opaque
     colours are skipped, and a PaletteWarning says how many and why. `index`: whether to build one, as `Palette` does.
     Raises PaletteError, which names the file, the line or the place in it, and what to do.
     """
