@@ -202,6 +202,9 @@ def test_what_was_charged_before_an_error_is_not_charged_again(
     with pytest.raises(ApiError) as raised:
         client.match_many(colors, idempotency_key="order-4712")
     assert (raised.value.code, raised.value.idempotency_key) == ("quota_exceeded", "order-4712.2")
+    usage = raised.value.usage
+    assert usage is not None
+    assert (usage.limit, usage.committed, usage.remaining, raised.value.retry_after) == (6, 5, 1, 86400)
     set_plan(connection, "growing", {"color_match": 7, "color_search": 0}, requests_per_minute=100)
     found = client.match_many(colors, idempotency_key="order-4712")
     assert [result.input for result in found] == read_colors(colors)
