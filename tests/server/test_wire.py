@@ -18,20 +18,6 @@ HISTORIES = int(os.environ.get("SEPU_WIRE_HISTORIES", "100"))
 GET = b"GET / HTTP/1.1\r\nHost: sepu\r\n\r\n"
 
 
-@pytest.mark.parametrize("before", [b"", GET])
-def test_nobody_is_answered_who_has_asked_nothing(before: bytes) -> None:
-    """An empty line begins no request; a client could take a 408 for the answer to its next one."""
-    played = Played()
-    answered = played.send(before)
-    until = played.connection.deadline
-    for _ in range(3):
-        played.owner.clock.now += 1
-        assert played.send(b"\r\n") == answered
-    assert played.connection.deadline == until
-    assert played.after(limits.connections.IDLE_SECONDS) == answered
-    assert played.wire.eof
-
-
 @pytest.mark.parametrize(("host", "ok"), [*((host, True) for host in HOSTS), *((host, False) for host in NO_HOSTS)])
 def test_a_host_is_a_name_or_an_address_and_perhaps_a_port(host: str, ok: bool) -> None:
     assert Played().send(b"GET / HTTP/1.1\r\nHost: %b\r\n\r\n" % host.encode("latin-1")) == [
