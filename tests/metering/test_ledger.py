@@ -1,4 +1,3 @@
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -226,19 +225,6 @@ def test_probes_wait_for_nobody_and_take_no_more_space(session: OpenSession, con
     assert holds_migrations(connection.execute(probe).fetchall())
     hanging.execute("select from sepu.probe for update")
     assert not holds_migrations(connection.execute(probe).fetchall())
-
-
-def test_failures_are_logged_without_what_was_sent(
-    gateway: Gateway, customer: Customer, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    bad = customer.request("short", what="telltale")
-    with pytest.raises(LedgerUnavailable) as raised:
-        gateway.run(bad)
-    assert "22023" in caplog.text, "for the key's length"
-    for secret in (customer.credential.key_hash.hex(), "telltale", "short"):
-        assert secret not in caplog.text + repr(raised.value) + str(raised.value)
-    assert gateway.run(customer.request()).outcome == "charged"
 
 
 def test_a_meter_without_a_limit_fails_loudly(

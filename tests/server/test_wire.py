@@ -48,15 +48,20 @@ def test_an_address_has_a_share_of_the_connections_unless_it_is_a_proxys() -> No
     assert refused(silent) == 10
     assert refused(opened("192.0.2.2", 10)) == 0
     assert refused(opened("::ffff:192.0.2.1", 1)) == 1  # the same
-    of_one_network = [*opened("2001:db8::1", share), *opened("2001:db8::2", 1)]
+    of_one_network = [*opened("2001:db8::1", share), *opened("2001:db8::ffff:2", 1)]
     assert refused(of_one_network) == 1
-    for each in (*silent, *of_one_network):
+    on_one_link = [*opened("fe80::1%eth0", share), *opened("fe80::2%eth0", 1)]
+    assert refused(on_one_link) == 1
+    for each in (*silent, *of_one_network, *on_one_link):
         each.wire.lose()
     assert set(owner.addresses) == {"192.0.2.2"}
     assert refused(opened("192.0.2.1", 1)) == 0
-    owner.trusted_proxies = (ip_network("198.51.100.0/24"),)
-    for proxy in ("127.0.0.1", "::1", "198.51.100.7"):
-        assert refused(opened(proxy, share + 1)) == 0
+    owner.trusted_proxies = (ip_network("198.51.100.0/24"), ip_network("fd00::/8"))
+    for proxy in ("127.0.0.1", "::1", "198.51.100.7", "::ffff:198.51.100.7", "fd00::1"):
+        of_proxy = opened(proxy, share + 1)
+        assert refused(of_proxy) == 0
+        for each in of_proxy:
+            each.wire.lose()
     assert len(owner.connections) <= limits.connections.OF_A_WORKER
     assert refused(opened(None, limits.connections.OF_A_WORKER - len(owner.connections) + 1)) == 1
 
