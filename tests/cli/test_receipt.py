@@ -86,6 +86,7 @@ def test_a_private_key_sent_by_mistake(run: Run, pair: Pair, account_id: str) ->
     inline = run("key", "rotate", account_id, "--public-key", Path(pair.private).read_text())
     failed(inline, status=2)
     assert [name for name in ("n", "d", "p", "q") if secret[name][:12] in inline.stderr] == []
+    failed(run("key", "rotate", account_id, "--public-key", "nowhere"), "'nowhere': No such file", status=2)
 
 
 def test_a_key_pairs_files(run: Run, pair: Pair, tmp_path: Path) -> None:

@@ -28,9 +28,7 @@ from tests.http.raw import (
     check_error,
     check_refusal,
     check_requests_in_a_row,
-    chunked,
     everything,
-    exchange,
     parsed,
 )
 
@@ -100,26 +98,6 @@ def test_what_is_no_request_ends_at_nginx(server: BehindNginx, sent: bytes, code
 @whoever_serves
 def test_http_0_9_gets_no_answer(server: BehindNginx) -> None:
     assert everything(server, b"GET /v1/library\r\n") == b""
-
-
-def test_wishes_for_the_connection_are_nginxs_affair(
-    server: BehindNginx, issued: IssuedKey, connection: psycopg.Connection
-) -> None:
-    """meinheld would stumble over some of them."""
-    wishes = (
-        b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n",
-        b"Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nConnection: Upgrade, HTTP2-Settings\r\n",
-        b"Expect: tea\r\n",
-        b"Expect: 100-continue\r\n",
-        b"TE: trailers\r\nTrailer: X\r\n",
-    )
-    for number, wish in enumerate(wishes):
-        framing = b"Transfer-Encoding: chunked\r\n" + wish[:-2]
-        body = chunked(ONE)[:-2] + b"X: y\r\n\r\n"  # a trailer
-        answer = exchange(server, issued, framing, body).removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n")
-        assert answer.startswith(b"HTTP/1.1 200"), answer
-        assert (b"idempotency-replayed: true" in answer.lower()) == bool(number)
-    assert show_usage(connection, issued.account_id).usage[0].committed == 1
 
 
 # --- who asks too much
