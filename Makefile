@@ -154,11 +154,6 @@ fuzz: build meinheld  ## hostile input at one boundary, for minutes [WHAT=wire S
 walk: build  ## what the operators' pages say, command by command, on a fresh Debian [root, systemd-nspawn]
 	@$(BIN)/python -m tests.walk
 
-EXAMPLES ?= 700
-
-schema-fuzz: meinheld  ## the workers against the OpenAPI document by schemathesis, at random, for some minutes
-	SEPU_SCHEMA_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -rA tests/openapi/test_schemathesis.py
-
 bench: build  ## the benchmarks of every layer and of the start-up; saves a record
 	$(BIN)/pytest --benchmark-only --benchmark-columns=min,median,iqr,rounds --benchmark-sort=name \
 		--benchmark-storage=bench/records --benchmark-autosave bench
