@@ -35,8 +35,8 @@ An error has a status and a code, and never repeats what you sent. Give support 
   keep the key.
 - **Retries.** [When to retry](metering.md#when-to-retry) has the rules. If you do not know a code, go by the status.
 - **`X-Error-Pointer`** comes with a 422: a JSON pointer (RFC 6901) to the first fault, here the `g` of the third
-  colour. `/q` points to the query parameter `q`. If a colour has an unknown member, it names the colour. It is absent if the body or
-  query is at fault as a whole.
+  colour. `/q` points to the query parameter `q`. If a colour has an unknown member, it names the colour. It is absent
+  if the body or query is at fault as a whole.
 
 Below a code, → leads from a common mistake to what to send instead."""
 
