@@ -229,7 +229,6 @@ class _Values:
 
 
 def _is_written_as_color(value: object) -> bool:
-    try:
-        return looks_like_a_color(value) or is_color(value) or (isinstance(value, str) and read_css(value) is not None)
-    except ValueError:
+    if looks_like_a_color(value) or is_color(value):
         return True
+    return isinstance(value, str) and value.strip().isalpha() and read_css(value) is not None  # a name such as tomato

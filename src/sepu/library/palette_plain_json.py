@@ -82,7 +82,7 @@ def _record(value: Object, path: Path, *, stray: bool) -> tuple[Entry, str] | No
 
 # Members that have the same colour in other forms, and what Style Dictionary adds to a token.
 _OTHER_FORMS = frozenset(
-    "hex rgb rgba hsl hsla hsv hsb hwb cmyk lab lch oklab oklch xyz css original attributes path".split()  # noqa: SIM905
+    "hex rgb rgba hsl hsla hsv hsb hwb cmyk lab lch oklab oklch xyz css type original attributes path".split()  # noqa: SIM905
 )
 
 
