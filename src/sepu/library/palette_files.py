@@ -280,7 +280,6 @@ def _table(content: bytes) -> Iterator[Found]:
     first = text.partition("\n")[0]
     reader = csv.reader(_table_lines(text), delimiter=max("\t;,", key=first.count), strict=True)
     try:
-        # A title may become a part of each name.
         titles = [title.strip()[: limits.inputs.NAME_CHARACTERS] for title in next(reader, [])]
         rows: Iterable[list[str]] = reader
         name, value, channels = find_members(titles)
@@ -310,6 +309,7 @@ def _table(content: bytes) -> Iterator[Found]:
                 yield where, "", PaletteError(f"there are {len(row)} cells, and line 1 has {len(titles)}")
                 continue
             given = row[name_place] if name_place is not None and name_place < len(row) else ""
+            given = given[: limits.inputs.NAME_CHARACTERS]  # a line may have thousands of colours
             if alpha_place is not None and not is_opaque(row[alpha_place]):
                 yield where, given, not_opaque(row[alpha_place])
             elif channels:
