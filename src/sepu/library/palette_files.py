@@ -75,21 +75,13 @@ def read_palette(path: str | os.PathLike[str], *, index: bool = False) -> NamedP
 
 def _from_0_to_255(entries: list[Found]) -> list[Found]:
     """Returns the entries; where a file has r, g and b from 0 to 1, as Figma writes them, these become colours."""
-    named = [_named_channels(color) for _, _, color in entries]
-    channels = [channel for each in named if each for channel in each]
+    channels = [channel for _, _, color in entries if isinstance(color, dict) for channel in color.values()]
     if not all(0 <= channel <= 1 for channel in channels) or all(channel in (0, 1) for channel in channels):
         return entries
     return [
-        (where, name, of_unit(each) if each else color)
-        for (where, name, color), each in zip(entries, named, strict=True)
+        (where, name, of_unit([color["r"], color["g"], color["b"]]) if isinstance(color, dict) else color)
+        for where, name, color in entries
     ]
-
-
-def _named_channels(color: ColorLike | PaletteError) -> list[float] | None:
-    """Returns the numbers of a colour that is given as r, g and b; None for another."""
-    if isinstance(color, dict) and all(type(channel) in (int, float) for channel in color.values()):
-        return [color["r"], color["g"], color["b"]]
-    return None
 
 
 def _swatch(name: str, color: ColorLike | PaletteError) -> Swatch:
@@ -330,9 +322,9 @@ def _hex_places(row: list[str], *, bare: bool = False) -> list[int]:
 
 
 def _of_cells(cells: list[str]) -> ColorLike:
-    """Returns red, green and blue as numbers; as a text what is not three of these."""
+    """Returns red, green and blue as numbers; as a text what is not three of these, such as 1_0."""
     try:
-        red, green, blue = (int(cell) if cell.strip().isdecimal() else float(cell) for cell in cells)
+        red, green, blue = (int(cell) if cell.strip().isdecimal() else float(cell.replace("_", "?")) for cell in cells)
     except ValueError:
         return " ".join(cells)
     return {"r": red, "g": green, "b": blue}
