@@ -33,7 +33,8 @@ for (const { url, width, height, scheme, file } of JSON.parse(readFileSync(0))) 
     for (const node of document.querySelectorAll("meter, input, select, button")) {
       boxes.push({ node, box: node.getBoundingClientRect(), name: node.tagName });
     }
-    const off = boxes.filter(({ box }) => box.left < -1 || box.right > innerWidth + 1).map(({ name }) => name);
+    const right = ({ parentElement }) => parentElement.closest(".table")?.getBoundingClientRect().right ?? innerWidth;
+    const off = boxes.filter(({ node, box }) => box.left < -1 || box.right > right(node) + 1).map(({ name }) => name);
     const through = [];
     boxes.forEach((one, index) => {
       for (const other of boxes.slice(index + 1)) {

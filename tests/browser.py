@@ -35,7 +35,7 @@ class Seen(msgspec.Struct):
     overflow: int
     """Pixels by which it is wider than the window."""
     off: list[str]
-    """The texts and controls that lie beyond the window's sides."""
+    """The texts and controls that lie beyond the sides of the window, or of a table that is scrolled."""
     through: list[str]
     """Those that lie over each other."""
     requests: list[str]

@@ -232,6 +232,7 @@ def test_a_leaked_key_is_found_and_never_printed(run: Run) -> None:
     assert done.stderr == "sepu: keys that are mistyped, or not of this database: 1\n"
     assert key[20:] not in done.stdout + done.stderr
     failed(run("key", "find", given=f"{key[:-1]}\n"), "standard input has no whole API key")
+    failed(run("key", "find", given=made_up_key(account["accountId"])), "no key is of this database; keys of another")
     failed(run("key", "find", key), status=2)
     long = run("key", "find", "--json", given=f"{key}{' ' * 100_000}")
     assert (json.loads(long.stdout)["keyId"], "only the first" in long.stderr) == (key_id, True)

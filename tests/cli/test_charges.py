@@ -123,7 +123,10 @@ def test_a_request_is_judged_by_the_ledger_alone(run: Run, charged: Credential, 
     assert "--log FILE" in done.stderr
     assert charged.account_id
     connection.execute("update sepu.usage set pruned = 1")
-    assert json.loads(run(*choice).stdout.splitlines()[1])["outcome"] == "unknown"
+    pruned = run(*choice)
+    assert json.loads(pruned.stdout.splitlines()[1])["outcome"] == "unknown"
+    assert pruned.stderr.endswith(" charges were pruned, or erased\n")
+    assert "charges of some accounts were pruned" in run("charges", *choice[2:]).stderr
 
 
 def test_a_log_is_judged(run: Run, charged: Credential, tmp_path: Path) -> None:

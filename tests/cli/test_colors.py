@@ -201,10 +201,11 @@ def test_the_colours_of_an_image(photo: str, tmp_path: Path) -> None:
 
 
 def test_a_picture_has_the_values_that_hex_has(photo: str, tmp_path: Path) -> None:
-    (tmp_path / "own.json").write_text('{"x": "rgb(200.5 60.5 30%)"}')
+    (tmp_path / "own.json").write_text('{"x": "rgb(200.5 60.5 30.1%)"}')
     picture = str(tmp_path / "named.png")
     own = ("--palette", str(tmp_path / "own.json"), "--picture", picture)
-    assert printed(invoke("image", photo, *own, "--json"))["colors"][0]["hex"] == "#C93D4D"
+    [first] = printed(invoke("image", photo, *own, "--json"))["colors"]
+    assert (first["hex"], first["rgb"]) == ("#C93D4D", [200.5, 60.5, 76.755])
     with Image.open(picture) as named:
         assert named.getcolors() == [(1200, (0xC9, 0x3D, 0x4D))]
 

@@ -179,6 +179,20 @@ FILES: list[tuple[str, str | bytes, list[tuple[str, str]]]] = [
     ("strings.css", f"a{{--a:url('x;--n:#fff');--x:'}}--m:#000';--b:{RED}}} b--c:hover{{}} @container style(--t:#fff)"
      f"{{--d:{PINK}}}",
      [("b", RED), ("d", PINK)]),
+    ("together.gpl", "GIMP Palette\n200 60 35Red\n0 0 0Untitled", [("Red", RED), ("Untitled", "#000000")]),
+    ("nested.json", json.dumps([{"name": "a", "rgb": {"r": 200, "g": 60, "b": 35, "a": 1}},
+                                {"title": "b", "color": {"hex": PINK}}]), [("a", RED), ("b", PINK)]),
+    ("figma.json", json.dumps({"a": {"r": 1, "g": 1, "b": 1, "a": 1}, "b": {"r": 0, "g": 0.4, "b": 0.8}}),
+     [("a", "#FFFFFF"), ("b", "#0066CC")]),
+    ("unit.csv", "name,r,g,b\na,1,1.0,1\nb,0.0,0.4,0.8\n", [("a", "#FFFFFF"), ("b", "#0066CC")]),
+    ("dark.csv", "name,r,g,b\na,0,0,1\n", [("a", "#000001")]),
+    ("coolors.csv", "c83c23,f47983,000000", [(RED, RED), (PINK, PINK), ("#000000", "#000000")]),
+    ("short.csv", "c83c23, Red\nf47983", [("Red", RED), (PINK, PINK)]),
+    ("facade.csv", "facade,#c83c23\n", [("facade", RED)]),
+    ("titles.csv", f"HTML Color,Code,Group\nRed,{RED},x\n", [("Red", RED)]),
+    ("columns.csv", f"role,Light,Dark\na,{RED},#000\nb,{PINK},\n",
+     [("a Light", RED), ("a Dark", "#000000"), ("b Light", PINK)]),
+    ("lab.csv", f"name,L,a,b,hex\nRed,46,59,5,{RED}\n", [("Red", RED)]),
     ("esc.csv", f"name,hex\n\x1b[31mRed\u202e,{RED}\n", [("[31mRed", RED)]),
 ]  # fmt: skip
 

@@ -144,9 +144,14 @@ def _show(found: Iterable[StoredCharge], form: Form) -> int:
 
 
 def _note_missing(connection: Connection, account_id: str) -> None:
+    note(f"no such charge{_gone(connection, account_id)}")
+
+
+def _gone(connection: Connection, account_id: str | None) -> str:
+    """Returns which months' charges are gone, of an account or of any."""
     pruned = admin.pruned_months(connection, account_id)
-    gone = f"; of {', '.join(pruned)} charges were pruned, or erased" if pruned else ""
-    note(f"no such charge{gone}")
+    of_some = "" if account_id else " of some accounts"
+    return f"; of {', '.join(pruned)} charges{of_some} were pruned, or erased" if pruned else ""
 
 
 def _check(
@@ -176,7 +181,7 @@ def _check(
     echo_rows(columns(RequestStatus), map(members, statuses()), form, _in_table)
     if alone:
         more = "nor has this log" if log_file else "what became of it is in the request log: --log FILE"
-        note(f"the ledger has no charge of a request; {more}")
+        note(f"the ledger has no charge of a request; {more}{_gone(connection, account_id)}")
 
 
 def _in_table(row: Any) -> Any:  # noqa: ANN401

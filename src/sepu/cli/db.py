@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -47,7 +48,7 @@ def migrate_database(as_json: bool, database_url: str | None, state_dir: Path) -
         stack.enter_context(clear_errors())
         applied = migrate(stack.enter_context(connect(url)))
     with telling({}, REPEATABLE):
-        echo_fields({"applied": applied if as_json else ", ".join(applied) or "nothing to apply"}, as_json)
+        echo_fields({"applied": applied}, as_json)
 
 
 @db.command("grant", epilog=example("db grant sepu_service"))
@@ -97,8 +98,4 @@ def distribute_database(connection: Connection, as_json: bool) -> None:
     """
     done = distribute(connection)
     with telling({}, REPEATABLE):
-        if as_json:
-            echo_fields({"distributed": done.distributed, "workers": done.workers}, as_json)
-        else:
-            distributed = ", ".join(done.distributed) or "nothing to distribute"
-            echo_fields({"distributed": distributed, "workers": ", ".join(done.workers)}, as_json)
+        echo_fields(asdict(done), as_json)

@@ -165,6 +165,8 @@ def find_keys(connection: Connection) -> Iterable[Fields]:
     found, unknown = keys.find_keys(connection, given.decode("ascii", "replace"))
     if not found and not unknown:
         raise SepuError("standard input has no whole API key: sepu_, and 78 more characters")
+    if not found:
+        raise SepuError(f"no key is of this database; keys of another, or mistyped: {unknown}")
     if unknown:
         note(f"keys that are mistyped, or not of this database: {unknown}")
     return map(members, found)

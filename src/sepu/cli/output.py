@@ -251,7 +251,8 @@ def echo_fields(fields: Mapping[str, object], as_json: bool) -> None:
         return
     width = max(map(len, fields))
     for name, value in fields.items():
-        echo(f"{name:<{width}}  {'-' if value is None else value}")
+        text = (", ".join(value) or "nothing") if isinstance(value, list | tuple) else _text(value)
+        echo(f"{name:<{width}}  {text}")
 
 
 def echo_rows(

@@ -31,12 +31,14 @@ _SWATCH_WIDTH, _LINE_HEIGHT = 80, 32
 
 # After the decimal point.
 _DIGITS = {"deltaE": 4, "share": 6}
+_CHANNEL_DIGITS = 4
 
 
 def members(entry: Entry) -> dict[str, Any]:
     """Returns a colour's members in JSON: the input, its record, and its channels."""
     found: dict[str, Any] = {} if entry.input is None else {"input": entry.input}
-    found |= msgspec.to_builtins(entry.record) | {"hex": entry.record.hex, "rgb": entry.record.rgb}
+    rgb = [round(channel, _CHANNEL_DIGITS) for channel in entry.record.rgb]
+    found |= msgspec.to_builtins(entry.record) | {"hex": entry.record.hex, "rgb": rgb}
     return found | {name: round(found[name], digits) for name, digits in _DIGITS.items() if name in found}
 
 

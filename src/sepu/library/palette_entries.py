@@ -65,8 +65,10 @@ def find_members(keys: Iterable[str]) -> Members:
 
 
 def find_alpha(keys: Iterable[str]) -> str | None:
-    """Returns which of the members, or of the columns, holds the alpha channel of a colour."""
-    return next((key for key in keys if _plain(key) in _ALPHAS), None)
+    """Returns which of the members, or of the columns, holds the alpha channel of a colour: not the a of L*a*b*."""
+    known = {_plain(key): key for key in keys}
+    alphas = _ALPHAS if "l" not in known or "s" in known else _ALPHAS[:-1]
+    return next((known[each] for each in alphas if each in known), None)
 
 
 def is_opaque(alpha: object) -> bool:
@@ -87,6 +89,11 @@ def _plain(key: str) -> str:
 def is_name(key: str) -> bool:
     """Returns whether a member can only be the name of an entry, and not its value."""
     return _plain(key) in _NAMES and _plain(key) not in _VALUES
+
+
+def is_value(key: str) -> bool:
+    """Returns whether a member is the value of an entry."""
+    return _plain(key) in _VALUES
 
 
 def looks_like_a_color(value: object) -> bool:

@@ -58,7 +58,7 @@ def read_palette(path: str | os.PathLike[str], *, index: bool = False) -> NamedP
         raise PaletteError(f"{name}, {error}") from None
     if len(entries) > limits.palettes.COLORS:
         raise PaletteError(f"{name} has more than {limits.palettes.COLORS:,} colours; save fewer")
-    for where, given, color in entries:
+    for where, given, color in _from_0_to_255(entries):
         try:
             swatches.append(_swatch(printable(given), color))
         except (ColorError, PaletteError, TypeError, ValueError) as error:
@@ -71,6 +71,17 @@ def read_palette(path: str | os.PathLike[str], *, index: bool = False) -> NamedP
         message = f"{name}: {number:,} of {len(entries):,} entries are not opaque colours and are skipped: "
         warnings.warn(message + _summary(skipped), PaletteWarning, stacklevel=2)
     return NamedPalette([(swatch.name, swatch) for swatch in swatches], index=index)
+
+
+def _from_0_to_255(entries: list[Found]) -> list[Found]:
+    """Returns the entries; where a file has r, g and b from 0 to 1, as Figma writes them, these become colours."""
+    channels = [channel for _, _, color in entries if isinstance(color, dict) for channel in color.values()]
+    if not all(0 <= channel <= 1 for channel in channels) or all(channel in (0, 1) for channel in channels):
+        return entries
+    return [
+        (where, name, of_unit([color["r"], color["g"], color["b"]]) if isinstance(color, dict) else color)
+        for where, name, color in entries
+    ]
 
 
 def _swatch(name: str, color: ColorLike | PaletteError) -> Swatch:
@@ -92,7 +103,10 @@ def _summary(skipped: dict[str, list[str]]) -> str:
     return "; ".join(parts) + (f"; and {rest:,} for other reasons" if rest else "")
 
 
-_GIMP_COLOR = re.compile(r"(\d{1,3}\s+\d{1,3}\s+\d{1,3})(?:\s+(\d{1,3})(?=\s|\Z))?(?:\s+(.*))?", re.ASCII | re.DOTALL)
+# A name may follow without a blank, as `255 255 255Untitled`, which GIMP takes.
+_GIMP_COLOR = re.compile(
+    r"(\d{1,3}\s+\d{1,3}\s+\d{1,3})(?=\s|\Z|[A-Za-z])(?:\s+(\d{1,3})(?=\s|\Z))?\s*(.*)", re.ASCII | re.DOTALL
+)
 
 
 def _gimp(content: bytes) -> Iterator[Found]:
@@ -183,7 +197,7 @@ _IMPORTANT = re.compile(r"\s*!\s*important\s*\Z", re.IGNORECASE)
 def _css(content: bytes) -> Iterator[Found]:
     """Reads the custom properties of a style sheet that are a colour; what else there is does not matter.
 
-    Only values that may be a colour are given to tinycss2, which takes a hundred times as long as finding them does.
+    Only values that may be a colour are given to tinycss2, which takes 15 times as long as finding them does.
     """
     found: list[tuple[str, str]] = []
     for form in _PROPERTY.finditer(decode(content)):
@@ -253,39 +267,67 @@ def _table_lines(text: str) -> Iterator[str]:
 
 
 def _table(content: bytes) -> Iterator[Found]:
-    """Reads lines of cells, whose first line names the columns, or has a HEX value with its number sign."""
+    """Reads lines of cells, whose columns the first line names; if it does not, the first HEX values show them."""
     text = decode(content)
     first = text.partition("\n")[0]
     reader = csv.reader(_table_lines(text), delimiter=max("\t;,", key=first.count), strict=True)
     try:
-        titles = [title.strip() for title in next(reader, [])]
+        titles = [title.strip()[: limits.inputs.NAME_CHARACTERS] for title in next(reader, [])]
         rows: Iterable[list[str]] = reader
         name, value, channels = find_members(titles)
         places = [titles.index(title) for title in channels or (value,) if title is not None]
         name_place = None if name is None else titles.index(name)
-        alpha = find_alpha(titles) if value or channels else None
+        alpha = find_alpha(titles) if places else None
         alpha_place = None if alpha is None else titles.index(alpha)
         if not places:
-            places = [place for place, cell in enumerate(titles) if cell[:1] == "#" and read_hex(cell)][:1]
-            if not places:
+            row, places = titles, _hex_places(titles, bare=True)
+            if places:
+                titles = [""] * len(titles)
+            else:
+                row = next(reader, [])
+                places = _hex_places(row)
+            if not places or len(titles) < len(row):
                 raise PaletteError("line 1: it does not name the columns; write name,hex or name,r,g,b")
-            # The name is the cell before it, or that behind it.
-            name_place = places[0] - 1 if places[0] else 1 if len(titles) > 1 else None
-            rows = chain([titles], reader)
+            rows = chain([row], reader)
+            if name_place is None and places[0]:
+                name_place = places[0] - 1
+            elif name_place is None and len(row) > 1 == len(places):
+                name_place = 1
         for row in rows:
             if not row or not any(map(str.strip, row)):
                 continue
             where = f"line {reader.line_num}"
-            if len(row) <= max(*places, name_place or 0, alpha_place or 0):
-                reason = f"there are {len(row)} cells, and line 1 has {len(titles)}"
-                yield where, "", PaletteError(reason)
+            if len(row) <= max(*places, alpha_place or 0):
+                yield where, "", PaletteError(f"there are {len(row)} cells, and line 1 has {len(titles)}")
                 continue
-            color: ColorLike | PaletteError = " ".join(row[place] for place in places)
+            given = row[name_place] if name_place is not None and name_place < len(row) else ""
+            given = given[: limits.inputs.NAME_CHARACTERS]  # a line may have thousands of colours
             if alpha_place is not None and not is_opaque(row[alpha_place]):
-                color = not_opaque(row[alpha_place])
-            yield where, "" if name_place is None else row[name_place], color
+                yield where, given, not_opaque(row[alpha_place])
+            elif channels:
+                yield where, given, _of_cells([row[place] for place in places])
+            elif len(places) == 1:
+                yield where, given, row[places[0]]
+            else:
+                yield from ((where, f"{given} {titles[place]}", row[place]) for place in places if row[place].strip())
     except csv.Error as error:
         raise PaletteError(f"line {reader.line_num}: {error}") from None
+
+
+def _hex_places(row: list[str], *, bare: bool = False) -> list[int]:
+    """Returns the places of HEX values: those with a number sign, or else, if `bare`, those of six digits."""
+    found = [place for place, cell in enumerate(row) if read_hex(cell.strip())]
+    signed = [place for place in found if row[place].lstrip().startswith("#")]
+    return signed or [place for place in found if bare and len(row[place].strip()) == 6]
+
+
+def _of_cells(cells: list[str]) -> ColorLike:
+    """Returns red, green and blue as numbers; as a text what is not three of these, such as 1_0."""
+    try:
+        red, green, blue = (int(cell) if cell.strip().isdecimal() else float(cell.replace("_", "?")) for cell in cells)
+    except ValueError:
+        return " ".join(cells)
+    return {"r": red, "g": green, "b": blue}
 
 
 READERS: dict[str, Callable[[bytes], Iterator[Found]]] = {

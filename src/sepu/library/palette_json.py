@@ -189,6 +189,8 @@ class _Values:
                 raise PaletteError(f"{value!r:.60} is not a colour; write '#C83C23'")
             return value
         if value.keys() == {"r", "g", "b"}:
+            if not all(type(channel) in (int, float) for channel in value.values()):
+                raise PaletteError("r, g and b are three numbers")
             return value
         space, channels, alpha = (self._part(value.get(key)) for key in ("colorSpace", "components", "alpha"))
         if not isinstance(space, str) or not isinstance(channels, list) or len(channels) != 3:
@@ -229,7 +231,6 @@ class _Values:
 
 
 def _is_written_as_color(value: object) -> bool:
-    try:
-        return looks_like_a_color(value) or is_color(value) or (isinstance(value, str) and read_css(value) is not None)
-    except ValueError:
+    if looks_like_a_color(value) or is_color(value):
         return True
+    return isinstance(value, str) and value.strip().isalpha() and read_css(value) is not None  # a name such as tomato

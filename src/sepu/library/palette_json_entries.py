@@ -28,7 +28,7 @@ def check_path(path: Path) -> None:
     """Raises RecursionError for a path that is too deep, and PaletteError for one with names that are too long."""
     if len(path) > DEEPEST:
         raise RecursionError
-    if sum(len(part) for part in path if isinstance(part, str)) > limits.palettes.PATH_CHARACTERS:
+    if len(joined(path)) > limits.palettes.PATH_CHARACTERS:
         raise PaletteError(
             f"a path of names has more than {limits.palettes.PATH_CHARACTERS:,} characters; give shorter names"
         )

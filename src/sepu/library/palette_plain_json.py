@@ -7,6 +7,7 @@ from sepu.library.palette_entries import (
     find_members,
     is_name,
     is_opaque,
+    is_value,
     looks_like_a_color,
     not_opaque,
 )
@@ -15,14 +16,14 @@ from sepu.library.palette_json_entries import Entry, Object, Path, check_path, j
 _LISTS = ("colors", "colours", "palette", "swatches")
 
 
-def plain_entries(value: object, path: Path, *, stray: bool = False) -> Iterator[Entry]:
-    """Yields what a document without `$value` has, by the path of its names."""
+def plain_entries(value: object, path: Path, *, stray: bool = False, called: str = "") -> Iterator[Entry]:
+    """Yields what a document without `$value` has, by the path of its names; `called` is the name of a colour alone."""
     check_path(path)
     if isinstance(value, dict):
         found = _record(value, path, stray=stray)
         if found is not None:
             entry, taken = found
-            yield entry
+            yield entry._replace(name=entry.name or called)
             for key, each in value.items():
                 if not _belongs(key, each, taken, is_named=entry.name != ""):
                     yield from plain_entries(each, (*path, key), stray=True)
@@ -31,7 +32,9 @@ def plain_entries(value: object, path: Path, *, stray: bool = False) -> Iterator
         for key, each in value.items():
             if not key.startswith("$"):
                 below = stray or (has_list and key not in _LISTS) or (isinstance(each, str) and is_name(key))
-                yield from plain_entries(each, (*path, key), stray=below)
+                name = find_members(value).name if isinstance(each, dict) and is_value(key) else None
+                given = "" if name is None else _name_of(value[name])
+                yield from plain_entries(each, (*path, key), stray=below, called=given)
     elif isinstance(value, list) and not _is_triple(value):
         for place, each in enumerate(value, 1):
             yield from plain_entries(each, (*path, place), stray=stray)
@@ -63,7 +66,7 @@ def _record(value: Object, path: Path, *, stray: bool) -> tuple[Entry, str] | No
     ]
     name, place, channels = find_members(fit)
     if channels and all(type(value[channel]) in (int, float) for channel in channels):
-        color: object = [value[channel] for channel in channels]
+        color: object = {short: value[channel] for short, channel in zip("rgb", channels, strict=True)}
     elif place and not (isinstance(value[place], int | float) and kind is None):
         color = value[place]
     else:
@@ -79,7 +82,7 @@ def _record(value: Object, path: Path, *, stray: bool) -> tuple[Entry, str] | No
 
 # Members that have the same colour in other forms, and what Style Dictionary adds to a token.
 _OTHER_FORMS = frozenset(
-    "hex rgb rgba hsl hsla hsv hsb hwb cmyk lab lch oklab oklch xyz css original attributes path".split()  # noqa: SIM905
+    "hex rgb rgba hsl hsla hsv hsb hwb cmyk lab lch oklab oklch xyz css type original attributes path".split()  # noqa: SIM905
 )
 
 
