@@ -80,11 +80,12 @@ def test_what_is_missing_or_of_another_type_is_refused(path: str) -> None:
                     del target[name]
                 else:
                     target[name] = wrong
-                if (name, wrong) == ("valueMismatchCount", "missing"):
+                if name == "valueMismatchCount" and wrong in (None, "missing"):
                     assert read(path, broken).value_mismatch_count is None
                 elif name != "outcome":  # which says nothing
                     tried += 1
-                    with pytest.raises(InvalidAnswerError, match=name) as raised:
+                    reason = "not" if isinstance(wrong, float) else name  # NaN is not JSON
+                    with pytest.raises(InvalidAnswerError, match=reason) as raised:
                         read(path, broken)
                     assert raised.value.request_id == REQUEST_ID
     assert tried > 30
@@ -99,8 +100,8 @@ def test_what_is_no_object_is_refused(path: str, body: bytes) -> None:
         read(path, body)
 
 
-@pytest.mark.parametrize("value", [10**400, -(10**400), float("inf")])
-def test_a_number_beyond_all_bounds_is_refused(value: float) -> None:
+@pytest.mark.parametrize("value", [10**400, -(10**400)])
+def test_a_number_beyond_all_bounds_is_refused(value: int) -> None:
     body = deepcopy(example("/v1/match"))
     body["results"][0]["matches"][0]["deltaE"] = value
     with pytest.raises(InvalidAnswerError, match="deltaE"):

@@ -7,9 +7,8 @@ from typing import Self, cast
 from sepu_client import connections
 from sepu_client.address import Route
 from sepu_client.connections import Address, destination, found, literal, new_socket, shares
-from sepu_client.messages import Answer, Lost, Request
+from sepu_client.messages import Answer, Conversation, Lost, Request, T
 from sepu_client.protocol import Link
-from sepu_client.tls import Conversation, T
 
 MAX_UNREAD = 16  # parts that may come while nobody asks; TLS has its tickets then
 

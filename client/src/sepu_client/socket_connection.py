@@ -11,9 +11,8 @@ from typing import Any, Self
 
 from sepu_client.address import Route
 from sepu_client.connections import Address, destination, found, literal, new_socket, shares
-from sepu_client.messages import Answer, Lost, Request
+from sepu_client.messages import Answer, Conversation, Lost, Request, T
 from sepu_client.protocol import Link
-from sepu_client.tls import Conversation, T
 
 _PART = 16_384  # bytes that are read at a time: more than an answer has
 
