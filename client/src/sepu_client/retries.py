@@ -1,6 +1,5 @@
 """Decides what an answer means: the result, an error, or another attempt. Both clients share it."""
 
-import logging
 import math
 import re
 import time
@@ -14,8 +13,6 @@ from sepu_client import results
 from sepu_client.errors import ApiError, Error, InvalidAnswerError, NoAnswerError, error_class
 from sepu_client.messages import MAX_BODY, Answer, Call, Lost
 from sepu_client.results import Unreadable
-
-log = logging.getLogger("sepu_client")
 
 T = TypeVar("T")
 
@@ -71,6 +68,9 @@ def settle(
         left = end - clock() - wait
         if not error.retried or left <= 0:
             raise error
+        import logging  # slow to import, and seldom needed
+
+        log = logging.getLogger("sepu_client")
         log.info("%s: %s; it is sent again in %.2f seconds", call.target.partition("?")[0], error, wait)
     raise AssertionError  # count() has no end
 
