@@ -28,14 +28,6 @@ class Route(Struct, frozen=True):
     proxy: Proxy | None = None
     proxy_tls: "ssl.SSLContext | None" = None
 
-    def target(self, url: str) -> str:
-        """Returns the target of a request: the whole URL for a proxy that does not tunnel (RFC 9112, 3.2)."""
-        return url if self.proxy and not self.tls else url.removeprefix(self._origin)
-
-    @property
-    def _origin(self) -> str:
-        return f"{'https' if self.tls else 'http'}://{self.authority}"
-
 
 def find_route(base_url: str, context: "ssl.SSLContext | None", proxy: str | None, *, is_used: bool = True) -> Route:
     """Returns the way to the service. Raises ValueError for settings of the caller or the environment that are wrong.

@@ -23,6 +23,11 @@ class Link:
 
     def __init__(self, route: Route) -> None:
         self._route = route
+        self._origin, self._credentials = f"{'https' if route.tls else 'http'}://{route.authority}", ""
+        if route.proxy and not route.tls:  # a proxy that does not tunnel takes whole URLs (RFC 9112, 3.2)
+            self._origin = ""
+            if route.proxy.authorization:
+                self._credentials = f"Proxy-Authorization: {route.proxy.authorization}\r\n"
         self._layers: list[Tls] = []  # outermost first
 
     def open(self) -> Conversation[None]:
@@ -67,11 +72,9 @@ class Link:
         return answer, is_whole and all(layer.is_quiet for layer in self._layers)
 
     def _bytes(self, request: Request) -> bytes:
-        lines = [f"{name}: {value}\r\n" for name, value in request.headers.items()]
-        if self._route.proxy and not self._route.tls and self._route.proxy.authorization:
-            lines.append(f"Proxy-Authorization: {self._route.proxy.authorization}\r\n")
-        start = f"{request.method} {self._route.target(request.url)} HTTP/1.1\r\n"
-        return f"{start}{''.join(lines)}\r\n".encode() + request.body
+        lines = "".join([f"{name}: {value}\r\n" for name, value in request.headers.items()])
+        target = request.url.removeprefix(self._origin)
+        return f"{request.method} {target} HTTP/1.1\r\n{lines}{self._credentials}\r\n".encode() + request.body
 
 
 @lru_cache(256)
@@ -140,10 +143,10 @@ def _exchange(to_bytes: Callable[[Request], bytes], request: Request) -> Convers
         is_whole = yield from _chunked(parser, parts, data)
         return Answer(status, headers, bytes(parts.body)), stays and is_whole
     length = int(headers.get("content-length", "-1"))  # which the parser has checked
-    if len(data) != length:
-        data, is_whole = yield from _body(data, length)
-        return Answer(status, headers, data), stays and is_whole
-    return Answer(status, headers, data), stays
+    if len(data) == length:
+        return Answer(status, headers, data), stays
+    data, is_whole = yield from _body(data, length)
+    return Answer(status, headers, data), stays and is_whole
 
 
 def _head(data: bytes, most: int) -> Conversation[tuple[bytes, bytes]]:

@@ -70,10 +70,10 @@ class SocketConnection:
 
     def _send(self, data: bytes, end: float) -> bool:
         """Sends all, or returns false if the connection is broken."""
-        left = memoryview(data)
-        while left:
+        sent = 0
+        while sent < len(data):
             try:
-                left = left[self._socket.send(left) :]
+                sent += self._socket.send(data[sent:])
             except BlockingIOError:
                 if not _readiness(self._socket, for_sending=True)(_left(end)):
                     raise TimeoutError from None
