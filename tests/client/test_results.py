@@ -131,6 +131,8 @@ def test_names_and_numbers_come_as_they_are() -> None:
     assert found.results[0].matches[0].name.pinyin == "fēi hóng"
     assert (found.results[0].matches[1].delta_e, found.results[0].matches[1].similarity) == (3.6956, 0.963)
     assert (found.request_id, found.idempotency_key) == (REQUEST_ID, "a-key-of-ours")
+    again = read("/v1/match", example("/v1/match"), {**HEADERS, "idempotency-replayed": "true"})
+    assert (found.replayed, again.replayed) == (False, True)
     with pytest.raises(AttributeError):
         found.replayed = True
     with pytest.raises(TypeError):
