@@ -7,6 +7,7 @@ import asyncio
 import itertools
 import os
 import re
+import socket
 import threading
 import time
 from collections import Counter
@@ -135,31 +136,39 @@ def test_tasks_some_of_which_are_cancelled(seed: int) -> None:
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 @pytest.mark.parametrize("early", [b"\r\n", b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n", BODY, b""])
-def test_what_comes_between_two_calls_ends_the_connection(kind: type, early: bytes) -> None:
+@pytest.mark.parametrize("when", ["with the answer", "later"])
+def test_what_comes_between_two_calls_ends_the_connection(kind: type, early: bytes, when: str) -> None:
     """Also its end, which b"" stands for: it is seen before the connection is used again."""
     connections = itertools.count()
+    read, sent = threading.Event(), threading.Event()
 
     def answer(peer: Peer) -> None:
         is_first = not next(connections)
         while True:
-            peer.send(answer_to(peer.head()))
+            whole = answer_to(peer.head())
+            peer.send(whole + early if is_first and when == "with the answer" else whole)
             if is_first:
-                time.sleep(PAUSE / 2)
+                read.wait(10)
+                if when == "later" and early:
+                    peer.send(early)
                 if not early:
-                    return
-                peer.send(early)
+                    peer.socket.shutdown(socket.SHUT_RDWR)
+                sent.set()
 
     def calls(url: str) -> None:
-        with Client(url, "sepu_key", deadline=1) as client:
-            for _ in range(2):
-                assert client.search("hong", idempotency_key=new_idempotency_key())
-                time.sleep(PAUSE)
+        with Client(url, "sepu_key") as client:
+            client.search("hong")
+            read.set()
+            sent.wait(10)
+            client.search("hong")
 
     async def calls_async(url: str) -> None:
-        async with AsyncClient(url, "sepu_key", deadline=1) as client:
-            for _ in range(2):
-                assert await client.search("hong", idempotency_key=new_idempotency_key())
-                await asyncio.sleep(PAUSE)
+        async with AsyncClient(url, "sepu_key") as client:
+            await client.search("hong")
+            read.set()
+            await asyncio.to_thread(sent.wait, 10)
+            await asyncio.sleep(PAUSE)  # in which the loop reads
+            await client.search("hong")
 
     with listening("plain", [answer]) as peer:
         if kind is Client:
