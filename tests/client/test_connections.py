@@ -237,7 +237,7 @@ def test_an_attempt_that_is_under_way_goes_on_when_the_client_is_closed() -> Non
                 await asyncio.sleep(0)
         return True
 
-    assert asyncio.run(close())
+    assert asyncio.run(asyncio.wait_for(close(), 60))
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,6 @@ ANSWERS = {
     "a body": dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n", b"x"),
     "a body without a length": dripping(b"HTTP/1.1 200 OK\r\n\r\n", b"x"),
 }
-DRIPPED = [Peer.request, ANSWERS["a body"]]
 RECORD = dripping(b"\x16\x03\x03\x3f\xff", b"\x02")  # of a handshake, without an end
 DRIPS: dict[Step, dict[str, Step]] = {
     Peer.connect: {"the answer to CONNECT": ANSWERS["headers"]},
@@ -133,6 +132,6 @@ def test_the_exchanges_of_a_connection_end_by_their_own_time(first: float, secon
         connection.close()
         return time.monotonic() - started
 
-    with listening("plain", [Peer.request, lambda peer: peer.send(answer), *DRIPPED]) as peer:
+    with listening("plain", [Peer.request, lambda peer: peer.send(answer), Peer.request, Peer.silence]) as peer:
         took = asyncio.run(exchange(peer.url))
     assert second <= took < LATE
