@@ -54,12 +54,14 @@ class Service:
 
     url: str
     open: set[asyncio.StreamWriter] = field(default_factory=set)
+    connections: int = 0
 
 
 @asynccontextmanager
 async def service(keep: bool = True) -> AsyncIterator[Service]:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         found.open.add(writer)
+        found.connections += 1
         try:
             while await reader.readuntil(b"\r\n\r\n"):
                 writer.write(HEAD + ANSWER)
@@ -114,7 +116,7 @@ def test_no_connection_is_lost_wherever_a_call_is_cancelled(
 
 
 def test_a_connection_that_is_long_idle_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def burst_and_calm() -> tuple[int, int]:
+    async def burst_and_calm() -> tuple[int, int, int]:
         async with service() as at, AsyncClient(at.url, SECRET) as client:
             await asyncio.gather(*(client.library() for _ in range(20)))
             after_burst = len(at.open)
@@ -124,9 +126,9 @@ def test_a_connection_that_is_long_idle_is_closed(monkeypatch: pytest.MonkeyPatc
                 await asyncio.sleep(0.01)
             monkeypatch.undo()
             await client.library()
-            return after_burst, len(at.open)
+            return after_burst, len(at.open), at.connections
 
-    assert asyncio.run(burst_and_calm()) == (20, 1)
+    assert asyncio.run(burst_and_calm()) == (20, 1, 22)
 
 
 async def cancelled(url: str) -> BaseException:

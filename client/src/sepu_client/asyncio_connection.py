@@ -18,7 +18,7 @@ class AsyncioConnection(asyncio.Protocol):
     """Holds one connection to the service, on the event loop that made it.
 
     `end` is always an instant of `time.monotonic`. One timer serves many exchanges: it is set for the end of the first,
-    and when it fires, anew for the end of the one in progress.
+    and when it fires, for the end of the one in progress.
     """
 
     _transport: asyncio.Transport
