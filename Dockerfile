@@ -1,13 +1,14 @@
 # The service without a database, for production:   docker build -t sepu .
 # With a Postgres of its own, to try it:             docker build -t sepu-demo --build-arg REQUIREMENTS=embedded .
 # The base is pinned by its tag; pin it by the digest that you tested with (@sha256:...), and rebuild for its updates.
+# Its CPython is built with profile-guided optimisation. With one that is not, a request takes about a sixth more time.
 
 FROM python:3.13-slim-bookworm AS build
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends gcc libc6-dev \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /build
-# What comes from outside has a hash, and stays in a layer of its own when only the code changes.
+# Packages from outside are pinned by hash. Their layer stays when only the code changes.
 ARG REQUIREMENTS=server
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 COPY requirements/build.txt requirements/${REQUIREMENTS}.txt requirements/

@@ -147,17 +147,12 @@ WHAT ?= wire
 WORKER ?= uvloop
 SECONDS ?= 300
 
-fuzz: build meinheld  ## what is hostile at one boundary, for minutes [WHAT=wire SECONDS=300 SEED=1 WORKER=uvloop]
+fuzz: build meinheld  ## hostile input at one boundary, for minutes [WHAT=wire SECONDS=300 SEED=1 WORKER=uvloop]
 	@WORKER=$(WORKER) SEPU_FUZZ_SECONDS=$(SECONDS) SEPU_FUZZ_SEED=$(SEED) $(BIN)/pytest -rA --timeout 0 \
 		-k test_$(WHAT) tests/fuzz
 
 walk: build  ## what the operators' pages say, command by command, on a fresh Debian [root, systemd-nspawn]
 	@$(BIN)/python -m tests.walk
-
-EXAMPLES ?= 700
-
-schema-fuzz: meinheld  ## the workers against the OpenAPI document by schemathesis, at random, for some minutes
-	SEPU_SCHEMA_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -rA tests/openapi/test_schemathesis.py
 
 bench: build  ## the benchmarks of every layer and of the start-up; saves a record
 	$(BIN)/pytest --benchmark-only --benchmark-columns=min,median,iqr,rounds --benchmark-sort=name \
@@ -181,10 +176,10 @@ build/peers/ready: requirements/bench.txt | build
 	$(PIP) --require-hashes --no-warn-script-location --target build/peers -r $<
 	@touch $@
 
-bench-peers: build build/peers/ready  ## the compiled core beside the alternatives
+bench-peers: build build/peers/ready  ## the compiled core compared with alternatives
 	@PYTHONPATH=build/peers $(BIN)/python -m bench.peers > build/peers.txt && cat build/peers.txt
 
-load: build build/peers/ready  ## a real server under load beside its floors, with targets [LOAD="--seconds 5 --rounds 5"]
+load: build build/peers/ready  ## a real server under load compared with its floors, with targets [LOAD="--seconds 5 --rounds 5"]
 	@$(BIN)/python -m bench.load run $(LOAD)
 	@$(BIN)/python -m bench.load run --scenarios match-1,match-5x3,replay --connections 1,2,4,8,16,32,64,128
 	@$(BIN)/python -m bench.load clients

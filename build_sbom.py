@@ -44,7 +44,7 @@ def sbom(project: Distribution) -> str:
 
 
 def further_tools() -> Iterator[Component]:
-    """Yields what makes the wheel beside this backend: SBOM_TOOLS, such as "ziglang==0.17.1 auditwheel==6.8.2"."""
+    """Yields the other tools that make the wheel: SBOM_TOOLS, such as "ziglang==0.17.1 auditwheel==6.8.2"."""
     for tool in os.environ.get("SBOM_TOOLS", "").split():
         name, _, version = tool.partition("==")
         purl = PackageURL("pypi", name=name, version=version)
@@ -84,7 +84,7 @@ def parts(project: Distribution) -> Iterator[Component]:
 
 
 def requirements(project: Distribution) -> list[Component]:
-    """Returns what has to be installed beside the wheel, optional if only for an extra; the versions are not known."""
+    """Returns the packages that the wheel requires, optional if only for an extra; the versions are not known."""
     found: dict[str, list[Requirement]] = {}
     for requirement in map(Requirement, project.requires or []):
         if requirement.name != project.name:  # one extra may ask for another

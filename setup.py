@@ -54,7 +54,7 @@ if __name__ == "__main__":  # and not in the processes of cythonize, which read 
         package_data={
             "sepu": ["py.typed", "*.pyi"],
             "sepu.console": ["static/*", "templates/*.html"],
-            # a link to data/release: installed, the release lies beside its reader
+            # a link to data/release: an installed release is next to its reader
             "sepu.library": ["release/*.json", "release/*.bin"],
             "sepu.database": ["sql/**/*.sql"],
         },
@@ -64,7 +64,7 @@ if __name__ == "__main__":  # and not in the processes of cythonize, which read 
             language_level=3,
             build_dir="build",
             nthreads=PROCESSORS,
-            # What threads share never changes once it is made.
+            # Objects that threads share never change.
             compiler_directives={"freethreading_compatible": True},
         ),
         options={

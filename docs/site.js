@@ -2,3 +2,18 @@
 if (location.protocol === "file:") {
   document.querySelector(".md-search__input").placeholder = "Search needs a server: python3 -m http.server";
 }
+// The theme gives the search's dialog no name.
+document.querySelector(".md-search")?.setAttribute("aria-label", "Search");
+// Each copy button is in a landmark, which needs a name of its own.
+let landmarks = 0;
+new MutationObserver(() => {
+  for (const nav of document.querySelectorAll("nav.md-code__nav:not([aria-label])")) {
+    nav.setAttribute("aria-label", `Code ${++landmarks}`);
+  }
+}).observe(document.body, { childList: true, subtree: true });
+// What scrolls to the side on a small screen must be within reach of the keyboard.
+addEventListener("load", () => {
+  for (const element of document.querySelectorAll(".md-typeset__scrollwrap, .md-typeset p:has(> img)")) {
+    if (element.scrollWidth > element.clientWidth) element.tabIndex = 0;
+  }
+});

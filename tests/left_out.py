@@ -8,7 +8,7 @@ import pytest
 
 ELSEWHERE = (
     "test-citus", "soak", "prove-batcher", "prove-ledger", "prove-search", "prove-index", "prove-match",
-    "fuzz", "schema-fuzz", "sanitize", "test-site", "walk",
+    "fuzz", "sanitize", "test-site", "walk",
 )  # fmt: skip
 MAKEFILE = Path(__file__).parents[1] / "Makefile"
 

@@ -65,9 +65,9 @@ def match(
     """Returns the `top` nearest colours by CIEDE2000, nearest first: records with a `.delta_e`.
 
     `color`: '#C83C23', '#fff', three numbers from 0 to 255, a name of the library, a colour of CSS Color 4 such as
-    'oklch(0.6 0.2 30)', or a record. Or `lab`: L*, a* and b* under D65, or with `white="D50"` under D50. What lies
-    outside sRGB is matched where it is, and its matches have `.in_srgb` False. Raises ColorError for what is no
-    colour, and for a name that CSS gives to another value than the library.
+    'oklch(0.6 0.2 30)', or a record. Or `lab`: L*, a* and b* under D65, or with `white="D50"` under D50. A colour
+    outside sRGB is compared at its true value, and its matches have `.in_srgb` False. Raises ColorError if it is not a
+    colour, or is a name to which CSS gives another value than the library.
     """
     return _load().match(color, lab=lab, white=white, top=top)
 
@@ -85,9 +85,9 @@ def name_image(
     Each pixel counts for the colour that is nearest to it, and as much as it is opaque. `image`: a file's path, its
     content as bytes, or an image of Pillow's (for these install 'sepu[image]'), or an array of shape (height, width, 3)
     or, with alpha, (height, width, 4). `scale`: the greatest value that a channel of an array may have, 1 or 255; only
-    uint8 and Python's int need none. `within`: a colour counts for a more frequent one from which it differs by at most
-    so much (CIEDE2000); 20 leaves the few dominant ones. Raises ImageError for what cannot be read, and for an array
-    that does not fit its scale.
+    uint8 and Python's int need none. `within`: merges a colour into a more frequent one that differs by at most this
+    ΔE (CIEDE2000); 20 leaves the few dominant ones. Raises ImageError if the image cannot be read, or the array does
+    not fit its scale.
     """
     return _load().name_image(image, top=top, scale=scale, within=within)
 

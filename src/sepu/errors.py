@@ -5,7 +5,7 @@ from typing import Literal
 Remedy = Literal[
     "audit", "credit", "credit by hand", "list events", "move accounts", "rotate again", "search accounts", "set plan"
 ]
-"""What an operator can do about a failure; `cli/output.py` says by which command or option."""
+"""Remedies that an operator has for a failure; `cli/output.py` says by which command or option."""
 
 
 class SepuError(Exception):

@@ -15,6 +15,7 @@ from coloraide.css.color_names import name2val_map
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.client.conftest import Opened
+from tests.library.test_objects import FORMS
 from tools.ambiguous_names import FILE, ambiguous_names
 
 import sepu
@@ -31,27 +32,7 @@ from sepu_client.colors import MAX_COLORS, read_colors
 FEI_HONG = RGB(200, 60, 35)
 
 
-@pytest.mark.parametrize(
-    "color",
-    [
-        "#C83C23",
-        "c83c23",
-        " #c83c23 ",
-        (200, 60, 35),
-        [200.0, 60, Decimal(35)],
-        np.array([200, 60, 35]),
-        FEI_HONG,
-        {"b": 35, "r": 200, "g": 60},
-        "200, 60, 35",
-        "rgb(200 60 35)",
-        "RGBA(200, 60, 35, 100%)",
-        "\uff03C83C23",
-        "rgb\uff08200\uff0c60\uff0c35\uff09",
-        "200\u300160\u3001\uff13\uff15",
-        "0xC83C23",
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("color", [*FORMS, [200, 60, Decimal(35)], FEI_HONG, "RGBA(200, 60, 35, 100%)"], ids=str)
 def test_what_people_write_for_a_colour(color: Any) -> None:
     assert read_colors([color, "#1aF", "fff", "Tomato"]) == [FEI_HONG, (17, 170, 255), (255, 255, 255), (255, 99, 71)]
     content = calls.match(iter([color]), 2, None).content
@@ -202,6 +183,9 @@ def test_what_was_charged_before_an_error_is_not_charged_again(
     with pytest.raises(ApiError) as raised:
         client.match_many(colors, idempotency_key="order-4712")
     assert (raised.value.code, raised.value.idempotency_key) == ("quota_exceeded", "order-4712.2")
+    usage = raised.value.usage
+    assert usage is not None
+    assert (usage.limit, usage.committed, usage.remaining, raised.value.retry_after) == (6, 5, 1, 86400)
     set_plan(connection, "growing", {"color_match": 7, "color_search": 0}, requests_per_minute=100)
     found = client.match_many(colors, idempotency_key="order-4712")
     assert [result.input for result in found] == read_colors(colors)

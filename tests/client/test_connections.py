@@ -399,21 +399,6 @@ def test_an_echo_of_the_request_shows_no_key(answered: Seam, status: int) -> Non
     assert "thesecret" not in "".join(whole.format())
 
 
-def test_a_redirect_is_not_followed_and_no_cookie_is_sent_back(answered: Seam) -> None:
-    asked = []
-
-    def answer(request: Request) -> Answer:
-        asked.append(dict(request.headers))
-        return Answer(302, {"Location": "https://elsewhere.example", "Set-Cookie": "a=b"}, b"")
-
-    with answered(answer) as client:
-        for _ in range(2):
-            with pytest.raises(InvalidAnswerError) as raised:
-                client.search("hong", idempotency_key="the-one-key")
-    assert (raised.value.status, raised.value.idempotency_key, len(asked)) == (302, "the-one-key", 2)
-    assert asked[0] == asked[1]
-
-
 @pytest.mark.parametrize("coding", ["gzip", "gzip, gzip", "br", "identity, deflate"])
 def test_a_compressed_answer_is_not_even_read(open_client: Open, coding: str) -> None:
     """It may expand to any length. In place of an error it has no code, and is repeated by its status."""

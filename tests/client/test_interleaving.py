@@ -15,6 +15,7 @@ from contextlib import suppress
 from random import Random
 
 import pytest
+from tests.client.blocking import Open
 from tests.client.hostile import Peer, listening
 
 from sepu_client import AsyncClient, Client, NoAnswerError, SearchResponse, new_idempotency_key
@@ -178,10 +179,9 @@ def test_what_comes_between_two_calls_ends_the_connection(kind: type, early: byt
         assert peer.connections == 2
 
 
-@pytest.mark.parametrize("kind", [Client, AsyncClient])
 @pytest.mark.parametrize("begun", [b"", b"HTTP/1.1 2"])
 def test_a_kept_connection_that_breaks_without_an_answer_is_replaced_at_once(
-    kind: type, begun: bytes, caplog: pytest.LogCaptureFixture
+    open_client: Open, begun: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The same key is sent again, without a wait. It is no other attempt, which is logged, unless an answer began."""
     keys: list[bytes] = []
@@ -196,21 +196,10 @@ def test_a_kept_connection_that_breaks_without_an_answer_is_replaced_at_once(
                 return
             peer.send(answer_to(head))
 
-    def calls(url: str) -> None:
-        with Client(url, "sepu_key") as client:
+    with listening("plain", [answer]) as peer, caplog.at_level("INFO", "sepu_client"):
+        with open_client(peer.url, "sepu_key") as client:
             client.search("hong")
             client.search("hong", idempotency_key="the-one-key")
-
-    async def calls_async(url: str) -> None:
-        async with AsyncClient(url, "sepu_key") as client:
-            await client.search("hong")
-            await client.search("hong", idempotency_key="the-one-key")
-
-    with listening("plain", [answer]) as peer, caplog.at_level("INFO", "sepu_client"):
-        if kind is Client:
-            calls(peer.url)
-        else:
-            asyncio.run(calls_async(peer.url))
+        assert peer.connections == 2
     assert keys[1:] == [b"the-one-key"] * 2
-    assert peer.connections == 2
     assert len([record for record in caplog.records if record.name == "sepu_client"]) == len(begun[:1])

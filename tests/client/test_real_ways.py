@@ -87,27 +87,6 @@ def test_nginx_with_tls_also_while_it_reloads(open_client: Open, secure: BehindN
     assert "CERTIFICATE_VERIFY_FAILED" in str(raised.value)
 
 
-def test_a_unix_socket(open_client: Open, service: Server, issued: IssuedKey) -> None:
-    with open_client(service.address, issued.api_key) as client:
-        assert [client.search("tao hong").usage.committed for _ in range(2)] == [1, 2]
-
-
-def test_a_proxy_with_a_password(
-    open_client: Open, secure: BehindNginx, issued: IssuedKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with tinyproxy() as (_, address):
-        monkeypatch.setenv("HTTPS_PROXY", f"http://sepu:{ENCODED}@{address}")
-        with open_client(f"https://{secure.address}", issued.api_key, ssl_context=secure.context) as client:
-            assert [client.match(["#C83C23"]).usage.committed for _ in range(3)] == [1, 2, 3]
-        monkeypatch.setenv("HTTPS_PROXY", f"http://sepu:wrong@{address}")
-        with (
-            open_client(f"https://{secure.address}", issued.api_key, ssl_context=secure.context) as client,
-            pytest.raises(NoAnswerError, match="the proxy answered 40[17] to CONNECT") as raised,
-        ):
-            client.match(["#C83C23"])
-        assert (raised.value.retried, "wrong" in str(raised.value)) == (False, False)
-
-
 def test_plain_http_through_a_proxy(
     open_client: Open, uvloop: Server, issued: IssuedKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:

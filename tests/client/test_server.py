@@ -7,7 +7,6 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-import psycopg
 import pytest
 from msgspec.structs import replace
 from tests.client.blocking import AnyClient
@@ -17,9 +16,7 @@ from tests.harness.serving import Server
 from tests.keys import made_up_key
 
 import sepu
-from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey
-from sepu.admin.plans import set_plan
 from sepu_client import RGB, AsyncClient, Client, calls, errors, new_idempotency_key
 
 SCARLET = (200, 60, 35)
@@ -86,20 +83,6 @@ def test_errors_have_status_code_and_request_id(
         at_server(issued.api_key).match([SCARLET], top=4)
     assert invalid.value.pointer == "/top"
     assert vars(pickle.loads(pickle.dumps(invalid.value))) == vars(invalid.value)
-
-
-def test_an_exhausted_quota_stops(at_server: Opened, connection: psycopg.Connection) -> None:
-    set_plan(connection, "narrow", {"color_match": 3, "color_search": 1}, requests_per_minute=100)
-    client = at_server(accounts.create_account(connection, "narrow").api_key)
-    client.match([SCARLET] * 2)
-    with pytest.raises(errors.QuotaExceededError) as raised:
-        client.match([SCARLET] * 2)
-    assert (raised.value.code, raised.value.retry_after) == ("quota_exceeded", 86400)
-    usage = raised.value.usage
-    assert usage is not None
-    assert (usage.limit, usage.committed, usage.remaining) == (3, 2, 1)
-    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
-    assert client.match([SCARLET], idempotency_key=raised.value.idempotency_key).usage.remaining == 0
 
 
 def test_the_key_is_shown_nowhere(

@@ -186,14 +186,9 @@ def test_many_events_are_cut(empty: Console, owner: psycopg.Connection) -> None:
 
 def test_many_accounts_take_several_pages(empty: Console, owner: psycopg.Connection) -> None:
     made = {accounts.create_account(owner, "standard", f"Customer {number}").account_id for number in range(220)}
-    found: list[str] = []
-    target: str | None = "/accounts?search=customer&plan_id=standard"
-    pages = 0
-    while target is not None:
-        page = empty.page(target)
-        pages += 1
-        found += re.findall(r'href="/accounts/([a-z2-7]{16})"', page)
-        target = next((link for link in links(page) if f"page={pages}" in link), None)
+    pages, found = paged(
+        empty, "/accounts?search=customer&plan_id=standard", "page", r'href="/accounts/([a-z2-7]{16})"'
+    )
     assert (pages, sorted(found)) == (3, sorted(made))
 
 

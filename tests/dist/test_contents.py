@@ -5,18 +5,16 @@ import re
 import runpy
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
 from email import message_from_bytes
 from email.policy import default
 from pathlib import Path
 from sysconfig import get_platform
-from zipfile import ZipFile
 
 import pytest
 from tests.harness.processes import completed
 from tools.dist import build
-from tools.dist.contents import CLIENT, SEPU, Distribution, held, tracked
+from tools.dist.contents import CLIENT, SEPU, Distribution, tracked
 
 pytestmark = pytest.mark.slow
 
@@ -135,27 +133,6 @@ def test_the_sdist_is_the_same_every_time(sdists: dict[str, Path], tmp_path: Pat
 def test_what_is_built_has_the_date_that_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1767225600")
     assert build.source_date() == 1767225600
-
-
-def test_what_is_missing_or_must_not_be_there_is_named(sdist: Path, tmp_path: Path) -> None:
-    assert held(sdist) > {"setup.py", "cext/_palette.pyx", "src/sepu/library/release/index.bin"}
-    with ZipFile(tmp_path / f"sepu-{SEPU.version}-py3-none-any.whl", "w") as wheel:
-        for name in {*SEPU.package(), "sepu/notes.txt"} - {"sepu/py.typed", "sepu/_names.abi3.so"}:
-            wheel.writestr(name, "")
-    assert SEPU.faults(Path(str(wheel.filename))) == [
-        "sepu/notes.txt must not be in it",
-        f"sepu-{SEPU.version}.dist-info/licenses/LICENSE is missing",
-        "sepu/_names.abi3.so is missing",
-        "sepu/py.typed is missing",
-    ]
-    made = tmp_path / sdist.name
-    with tarfile.open(made, "w:gz") as archive:
-        for name in {*tracked(SEPU.root), "PKG-INFO", "src/notes.txt"} - {"cext/_names.pyx"}:
-            archive.addfile(tarfile.TarInfo(f"sepu/{name}"))
-    faults = SEPU.faults(made)
-    assert {"src/notes.txt must not be in it", "cext/_names.pyx is missing"} < set(faults)
-    assert {"deploy/make-secrets.sh must not be in it", ".github/dependabot.yml must not be in it"} < set(faults)
-    assert not any(fault.startswith(("src/sepu", "PKG-INFO")) for fault in faults)
 
 
 def test_only_what_git_tracks_is_published(tmp_path: Path) -> None:

@@ -2,16 +2,11 @@
 
 import html
 import re
-from collections.abc import Iterator
-from copy import deepcopy
 from typing import Any
 
 import pytest
 from tests.openapi.document import DEFAULT, DOCUMENT, codes, operations, resolve
 from tools.site.reference import reference
-
-_OTHER = "ZQ987654321"
-_NUMBER = 987654321
 
 
 def shown(document: dict[str, Any]) -> str:
@@ -37,22 +32,6 @@ def one_line(text: str) -> str:
     return " ".join(text.replace("`", "").split())
 
 
-def nodes(node: Any) -> Iterator[tuple[Any, Any]]:
-    """Every place of the document: what holds it, and its key or index."""
-    for key in tuple(node) if isinstance(node, dict) else range(len(node)):
-        yield node, key
-        if isinstance(node[key], dict | list):
-            yield from nodes(node[key])
-
-
-def made(document: dict[str, Any]) -> str | None:
-    """The page, or None when the document is refused. Both are noticed."""
-    try:
-        return shown(document)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return None
-
-
 @pytest.mark.parametrize(("path", "method", "operation"), list(operations()))
 def test_each_operation_has_its_own(path: str, method: str, operation: dict[str, Any]) -> None:
     page = section(f"{method} {path}")
@@ -75,28 +54,6 @@ def test_each_operation_has_its_own(path: str, method: str, operation: dict[str,
         assert f"(#schema-{schema['$ref'].rpartition('/')[2]})" in line
         for code in codes(response) if status not in {"200", DEFAULT} else ():
             assert f"[{code}](#error-{code})" in line
-
-
-@pytest.mark.slow
-def test_no_value_of_the_document_is_lost() -> None:
-    document = deepcopy(DOCUMENT)
-    refused = set()
-    for holder, key in nodes(document):
-        value = holder[key]
-        if isinstance(value, dict | list):
-            continue
-        holder[key] = not value if isinstance(value, bool) else _OTHER if isinstance(value, str) else _NUMBER
-        page = made(document)
-        if page is None:
-            refused.add(key)
-        elif isinstance(value, bool):
-            assert page != PAGE, f"{key}: {value}"
-        else:
-            assert str(holder[key]) in page, f"{key}: {value}"
-        holder[key] = value
-    # References, tags, the kind of authorization.
-    assert {key for key in refused if isinstance(key, str)} <= {"$ref", "name", "scheme", "type"}
-    assert made(document) == PAGE
 
 
 def test_links_of_the_page_have_targets() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from queue import Queue
 
 import pytest
+from tests.browser import Look, look
 from tests.harness.processes import running
 from tests.programs import installed, missing, program
 
@@ -161,3 +162,12 @@ def test_no_page_is_wider_than_the_window(site: Path, tmp_path: Path, width: int
     found = json.loads(reported(site, "measuring.html", tmp_path))
     (site / "measuring.html").unlink()
     assert [one for one in found if one[1] not in scrolling] == []
+
+
+def test_axe_finds_no_fault(site: Path) -> None:
+    """On pages with code, tables and pictures, light and dark; where a table or a picture scrolls, by keyboard too."""
+    names = ("index.html", "api.html", "console.html")
+    pages = [Look((site / name).as_uri(), 1280) for name in names]
+    pages += [Look((site / name).as_uri(), 400, "dark") for name in names]
+    seen = dict(zip(pages, look(pages), strict=True))
+    assert {page: found.violations for page, found in seen.items() if found.violations} == {}

@@ -152,18 +152,6 @@ def test_conversions_equal_those_of_coloraide(parts: tuple[str, ...]) -> None:
     )
 
 
-def test_outside_srgb_a_colour_is_matched_where_it_is() -> None:
-    palette = sepu.load().palette()
-    for text in ("color(display-p3 0 1 0)", "lab(50% 120 -60)", "oklch(0.7 0.35 145)", "color(rec2020 0.1 0.9 0.3)"):
-        lab = Color(text).convert("lab-d65").coords(nans=False)
-        expected = palette.nearest(lab=lab, k=5)
-        found = sepu.match(text, top=5)
-        assert [match.ordinal - 1 for match in found] == [place for place, _ in expected]
-        assert [match.delta_e for match in found] == pytest.approx([delta_e for _, delta_e in expected], abs=1e-9)
-        assert not any(match.in_srgb for match in found)
-    assert all(match.in_srgb for match in sepu.match("lab(46.277 -47.562 48.583)", top=3))  # #008000, with its digits
-
-
 def test_lab_of_both_whites() -> None:
     lab = [round(value, 3) for value in sepu.load()["fei-hong"].lab]
     [match] = sepu.match(lab=lab)

@@ -45,31 +45,6 @@ def test_shares_are_those_of_a_full_scan() -> None:
     assert [share for _, share in named] == sorted(counts.values(), reverse=True)
 
 
-def test_many_pixels_are_named_in_parts() -> None:
-    assert shares(np.tile(IMAGE, (40, 50, 1))) == SHARES
-
-
-def test_an_array_of_floats_says_its_scale() -> None:
-    for floats in (IMAGE / 255, IMAGE * 1.0, np.zeros((2, 2, 3)), IMAGE.astype(np.float32)):
-        with pytest.raises(sepu.ImageError, match=f"^image is of type {floats.dtype}: pass scale=1 or scale=255"):
-            sepu.name_image(floats)
-    assert shares(IMAGE / 255, scale=1) == SHARES
-    assert shares(IMAGE / 255, scale=255) == [("hei-se", 1.0)]
-
-
-def test_a_resampled_picture_is_refused_until_it_is_clipped() -> None:
-    """Which makes values beyond black and white: `resize(image, order=3, clip=False)` of scikit-image, for one."""
-    resampled = IMAGE / 255
-    resampled[7, 11] = -0.02, 1.047, 0.5
-    with pytest.raises(sepu.ImageError, match=r"^image\[7, 11, 0\] is -0.02, .* from 0 to 1; see numpy.clip\("):
-        sepu.name_image(resampled, scale=1)
-    clipped = np.clip(resampled, 0, 1)
-    assert shares(clipped, scale=1) == shares(clipped * 255, scale=255)
-    opaque = np.concatenate([clipped, np.full((30, 40, 1), 1.01)], axis=2)
-    with pytest.raises(sepu.ImageError, match=r"^image\[0, 0, 3\] is 1.01, "):
-        sepu.name_image(opaque, scale=1)
-
-
 def test_a_pixel_counts_as_much_as_it_is_opaque() -> None:
     alpha = np.full((30, 40, 1), 255, np.uint8)
     alpha[10:, 30:] = 0

@@ -16,34 +16,30 @@ from sepu.errors import SepuError
 FEI_HONG = (200, 60, 35)
 
 
+# As the client reads them, too: tests/client/test_colors.py.
+FORMS: list[Any] = [
+    "#C83C23",
+    "c83c23",
+    " #c83c23 ",
+    FEI_HONG,
+    [200.0, 60, 35],
+    np.array(FEI_HONG),
+    np.array(FEI_HONG, np.uint8),
+    np.array(FEI_HONG, np.float32),
+    {"b": 35, "g": 60, "r": 200},
+    "rgb(200, 60, 35)",
+    "RGB( 200 60 35 )",
+    "200,60,35",
+    "200 60 35",
+    "\uff03C83C23",
+    "rgb\uff08200\uff0c60\uff0c35\uff09",
+    "200\u300160\u3001\uff13\uff15",
+    "0xC83C23",
+]
+
+
 @pytest.mark.parametrize(
-    "color",
-    [
-        "#C83C23",
-        "c83c23",
-        " #c83c23 ",
-        FEI_HONG,
-        [200.0, 60, 35],
-        np.array(FEI_HONG),
-        np.array(FEI_HONG, np.uint8),
-        np.array(FEI_HONG, np.float32),
-        {"b": 35, "g": 60, "r": 200},
-        "rgb(200, 60, 35)",
-        "RGB( 200 60 35 )",
-        "200,60,35",
-        "200 60 35",
-        "\uff03C83C23",
-        "rgb\uff08200\uff0c60\uff0c35\uff09",
-        "200\u300160\u3001\uff13\uff15",
-        "0xC83C23",
-        "绯红",
-        "緋紅",
-        "fei-hong",
-        "Fēi Hóng",
-        "scarlet silk",
-        sepu.load().records[8],
-    ],
-    ids=str,
+    "color", [*FORMS, "绯红", "緋紅", "fei-hong", "Fēi Hóng", "scarlet silk", sepu.load().records[8]], ids=str
 )
 def test_what_people_write_for_a_colour(color: Any) -> None:
     if isinstance(color, sepu.Record):

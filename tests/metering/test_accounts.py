@@ -1,12 +1,10 @@
-from datetime import UTC, date, datetime, timedelta
-
 import psycopg
 import pytest
 from psycopg import Connection
 from tests.metering.conftest import Customer
 
 from sepu.admin import accounts
-from sepu.admin.keys import IssuedKey, list_keys
+from sepu.admin.keys import IssuedKey
 from sepu.admin.naming import AccountError, find_account
 from sepu.admin.plans import set_plan
 from sepu.admin.usage import show_usage
@@ -55,33 +53,6 @@ def test_oldest_account(connection: Connection) -> None:
 def test_an_issued_key_shows_no_secret(issued: IssuedKey) -> None:
     assert issued.api_key not in f"{issued!r} {issued}"
     assert issued.account_id in repr(issued)
-
-
-def test_a_keys_last_use_is_written_once_a_day(connection: Connection, customer: Customer) -> None:
-    """By whatever asks with it; a day is one of UTC, and a clock that is set back does not take it back."""
-
-    def row() -> tuple[date | None, str]:
-        (found,) = connection.execute(
-            "select xmin::text from sepu.api_key where account_id = %s", (customer.account_id,)
-        ).fetchall()
-        (listed,) = list_keys(connection, customer.account_id)
-        return listed.last_used_on, found[0]
-
-    noon = datetime(2031, 3, 10, 12, tzinfo=UTC)
-    assert row()[0] is None
-    accounts.set_status(connection, customer.account_id, "suspended")
-    assert customer.admit(connection, at=noon) == "account_unavailable"
-    assert row()[0] is None, "refused for its account"
-    accounts.set_status(connection, customer.account_id, "active")
-    connection.execute("select set_config('timezone', 'Pacific/Auckland', false)")
-    customer.meter(connection, "key-0001", at=noon)
-    first = row()
-    assert first[0] == date(2031, 3, 10)
-    for hours in (0, 11, -13):
-        customer.meter(connection, f"key-at{hours:03}", at=noon + timedelta(hours=hours))
-        assert row() == first, "not a write more"
-    assert customer.admit(connection, at=noon + timedelta(hours=12)) == "ok"
-    assert row()[0] == date(2031, 3, 11)
 
 
 def test_the_id_of_a_key_finds_its_account(connection: psycopg.Connection) -> None:

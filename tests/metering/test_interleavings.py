@@ -1,7 +1,7 @@
 """Sessions that meet in the middle of a request, step by step. That a step returns shows that it did not wait."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from psycopg import Connection
@@ -123,16 +123,6 @@ def test_an_idempotency_key_that_looks_like_another_with_its_input(
     # It waits as any other key of the account, for its counters.
     answer = held_up(lambda: customer.meter(b, f"key-0001:{digest}", what="blue"), lambda: a.execute("commit"))
     assert answer.outcome == "charged"
-
-
-def test_the_month_rolls_over_between_charge_and_replay(a: Connection, b: Connection, customer: Customer) -> None:
-    midnight = datetime(2031, 4, 1, tzinfo=UTC)
-    assert customer.meter(a, at=midnight - timedelta(microseconds=1)).period == "2031-03"
-    assert customer.meter(b, at=midnight).outcome == "request_in_progress"
-    a.execute("commit")
-    assert customer.meter(b, at=midnight) == ("replayed", "2031-03", 2000, 1, 0, b"{}")
-    assert customer.meter(b, "key-0002", at=midnight) == ("charged", "2031-04", 2000, 1, 0, b"{}")
-    assert customer.committed(b) == customer.stored(b)
 
 
 @pytest.mark.parametrize(("end", "outcome"), [(commit, "quota_exceeded"), (rollback, "charged")])

@@ -1,9 +1,7 @@
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from time import monotonic, sleep
 from typing import Any, LiteralString, TypeVar, cast
@@ -12,9 +10,8 @@ import msgspec
 import psycopg
 import pytest
 from psycopg import Connection
-from tests.metering.conftest import Customer, HeldUp, MakeCustomer, OpenSession
+from tests.metering.conftest import Customer, HeldUp, OpenSession
 
-from sepu.admin.plans import set_plan
 from sepu.database import statements
 from sepu.database.migrate import holds_migrations
 from sepu.metering.batcher_thread import BatcherThread
@@ -71,11 +68,6 @@ def gateway(open_gateway: OpenGateway, service_url: str) -> Iterator[Gateway]:
         yield opened
 
 
-def change_plan(session: Connection, customer: Customer, match_limit: int, per_minute: int = 100_000) -> None:
-    limits = {"color_match": match_limit, "color_search": match_limit}
-    set_plan(session, customer.plan_id, limits, requests_per_minute=per_minute)
-
-
 # Who may ask
 
 
@@ -108,26 +100,8 @@ def backend_of(account: str) -> Command[int]:
 BACKEND = backend_of("anybody")
 
 
-def test_a_ledger_meters(connection: Connection, gateway: Gateway, make_customer: MakeCustomer) -> None:
-    customer = make_customer(match_limit=8, search_limit=4)
-    period = f"{datetime.now(UTC):%Y-%m}"
-    request = customer.request(units=5)
-    usage, search = Usage(period, "color_match", 8, 5, 0), Usage(period, "color_search", 4, 0, 0)
-    empty = gateway.run(read_usage(customer.credential))
-    assert [meter.committed for meter in empty.usage] == [0, 0]
-    assert gateway.run(request) == Metered("charged", usage, request.parameters[6])
-    assert gateway.run(request) == Metered("replayed", usage, request.parameters[6])
-    assert gateway.run(customer.request("key-0002", units=5)) == Metered("quota_exceeded", usage)
-    assert gateway.run(customer.request(what="blue")) == Metered("idempotency_conflict")
-    report = gateway.run(read_usage(customer.credential))
-    assert (report.outcome, report.plan_id, report.usage) == ("ok", customer.plan_id, (usage, search))
-    assert usage.as_dict() == {
-        "period": period, "meter": "color_match", "limit": 8, "committed": 5, "reserved": 0, "remaining": 3,
-    }  # fmt: skip
-    change_plan(connection, customer, 2)
-    replay = gateway.run(request)
-    assert replay.usage is not None
-    assert (replay.outcome, replay.usage.remaining) == ("replayed", 0)
+def test_nothing_is_left_of_a_plan_that_shrank() -> None:
+    assert Usage("2031-03", "color_match", 2, 5, 0).remaining == 0
 
 
 def test_somebody_else_just_stored_it(
@@ -169,19 +143,6 @@ def test_a_row_that_stays_locked(gateway: Gateway, customer: Customer, session: 
     other.execute("rollback")
     assert gateway.run(customer.request()).outcome == "charged"
     assert gateway.run(BACKEND) == backend, "the connection was fit for use"
-
-
-def test_nobody_listens(open_gateway: OpenGateway, holder: Credential, caplog: pytest.LogCaptureFixture) -> None:
-    """Outages that end are in tests/faults/test_outages.py."""
-    caplog.set_level(logging.DEBUG)
-    with open_gateway("postgresql://sepu:s3cret@127.0.0.1:1/sepu") as ledger:
-        started = monotonic()
-        with pytest.raises(LedgerUnavailable):
-            ledger.run(admit(holder))
-        assert not ledger.ready()
-        assert monotonic() - started < 2 * TIMEOUT_SECONDS
-    for secret in (holder.key_hash.hex(), "s3cret"):
-        assert secret not in caplog.text
 
 
 @pytest.mark.parametrize("connections", [1, 3])
@@ -264,39 +225,6 @@ def test_probes_wait_for_nobody_and_take_no_more_space(session: OpenSession, con
     assert holds_migrations(connection.execute(probe).fetchall())
     hanging.execute("select from sepu.probe for update")
     assert not holds_migrations(connection.execute(probe).fetchall())
-
-
-def test_failures_are_logged_without_what_was_sent(
-    gateway: Gateway, customer: Customer, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    bad = customer.request("short", what="telltale")
-    with pytest.raises(LedgerUnavailable) as raised:
-        gateway.run(bad)
-    assert "22023" in caplog.text, "for the key's length"
-    for secret in (customer.credential.key_hash.hex(), "telltale", "short"):
-        assert secret not in caplog.text + repr(raised.value) + str(raised.value)
-    assert gateway.run(customer.request()).outcome == "charged"
-
-
-@pytest.mark.parametrize(
-    ("wrong", "error"),
-    [
-        ({"key": "short"}, psycopg.errors.InvalidParameterValue),
-        ({"key": "k" * 129}, psycopg.errors.InvalidParameterValue),
-        ({"body": b"x"}, psycopg.errors.InvalidParameterValue),
-        ({"body": bytes(65537)}, psycopg.errors.InvalidParameterValue),
-        ({"units": 0}, psycopg.errors.CheckViolation),
-        ({"units": -1}, psycopg.errors.CheckViolation),
-    ],
-    ids=str,
-)
-def test_what_no_server_sends_is_refused(
-    connection: Connection, customer: Customer, wrong: dict[str, Any], error: type[psycopg.Error]
-) -> None:
-    with pytest.raises(error):
-        customer.meter(connection, **wrong)
-    assert customer.committed(connection) == customer.stored(connection) == {}
 
 
 def test_a_meter_without_a_limit_fails_loudly(

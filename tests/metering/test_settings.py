@@ -149,21 +149,10 @@ def test_db_check(own_url: str, role: str) -> None:
             (role, "synchronous_commit"): ("false", f'role "{role}"'),
             (role, "default_transaction_isolation"): ("SERIALIZABLE", f'role "{role}"'),
         }
-        inherit(
-            owner,
-            role,
-            "synchronous_commit",
-            "no",
-            sql.SQL("in database {}").format(sql.Identifier(database)).as_string(),
-        )
+        here = sql.SQL("in database {}").format(sql.Identifier(database)).as_string()
+        inherit(owner, role, "synchronous_commit", "no", here)
         assert checked()[role, "synchronous_commit"] == ("no", f'role "{role}" in database {database}')
-        inherit(
-            owner,
-            role,
-            "synchronous_commit",
-            "remote_apply",
-            sql.SQL("in database {}").format(sql.Identifier(database)).as_string(),
-        )
+        inherit(owner, role, "synchronous_commit", "remote_apply", here)
         assert (role, "synchronous_commit") not in checked()
 
 

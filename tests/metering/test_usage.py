@@ -12,7 +12,7 @@ from sepu.admin.export import check_begun, count_exported, export_usage
 from sepu.admin.history import REQUESTS_PER_MINUTE, PlanChange
 from sepu.admin.plans import delete_plan, set_plan
 from sepu.admin.prune import prune
-from sepu.admin.usage import AccountUsage, Part, nearest_limits
+from sepu.admin.usage import AccountUsage, nearest_limits
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS
 
@@ -21,11 +21,6 @@ pytestmark = pytest.mark.usefixtures("own_ledger")  # usage of all accounts take
 NOW = datetime.now(UTC)
 THIS = f"{NOW:%Y-%m}"
 MARCH = datetime(2026, 3, 1, tzinfo=UTC)
-
-
-def used(parts: list[Part]) -> dict[str | None, tuple[int, int]]:
-    units = {part.name: (part.units["color_match"], part.units["color_search"]) for part in parts}
-    return {name: both for name, both in units.items() if both != (0, 0)}
 
 
 def test_a_lost_day_is_a_difference(connection: Connection, customer: Customer) -> None:

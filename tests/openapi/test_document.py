@@ -141,7 +141,10 @@ def test_what_an_operation_does_not_list_is_in_its_default() -> None:
 
 def test_headers() -> None:
     always = {"x-request-id", "cache-control"}
-    usage = {name.lower() for name, _ in replies.usage_headers(Usage("2026-11", "color_match", 1, 1, 0))}
+    usage = {
+        name.lower()
+        for name, _ in replies.header_pairs(replies.usage_headers(Usage("2026-11", "color_match", 1, 1, 0)))
+    }
     for path, _, operation in operations():
         for status, found in operation["responses"].items():
             response = resolve(found)
@@ -151,7 +154,7 @@ def test_headers() -> None:
             else:
                 certain = [
                     always
-                    | {name.lower() for name, _ in replies.error(code).headers}
+                    | {name.lower() for name, _ in replies.header_pairs(replies.error(code).headers)}
                     | (usage if code == "quota_exceeded" else set())
                     for code in (codes(response) if status != DEFAULT else dict(unlisted_errors()).values())
                 ]
@@ -364,12 +367,13 @@ def test_examples_of_errors_are_what_the_code_answers() -> None:
             for code, body in shown.items():
                 assert body == json.loads(replies.error(code).render(request_id))
             code = next(iter(shown))
-            expected = dict(replies.COMMON_HEADERS + replies.error(code).headers) | {"X-Request-Id": request_id}
+            expected = dict([*replies.COMMON_HEADERS, *replies.header_pairs(replies.error(code).headers)]) | {
+                "X-Request-Id": request_id
+            }
             if code == "quota_exceeded":
                 (meter,) = (meter for meter in answer(USAGE)["usage"] if meter["meter"] == METER[path])
-                expected |= replies.usage_headers(
-                    Usage(meter["period"], meter["meter"], meter["limit"], meter["limit"], 0)
-                )
+                spent = Usage(meter["period"], meter["meter"], meter["limit"], meter["limit"], 0)
+                expected |= replies.header_pairs(replies.usage_headers(spent))
             if status == "422":
                 expected["X-Error-Pointer"] = {"invalid_rgb": "/colors/2/g", "invalid_q": "/q"}[code]
             del expected["Content-Type"]

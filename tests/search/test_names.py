@@ -56,14 +56,6 @@ def test_every_short_query_equals_a_full_scan(length: int) -> None:
         agree(q)
 
 
-def test_a_sample_of_longer_queries_equals_a_full_scan() -> None:
-    chance = random.Random(SEED)
-    plain = [letter for letter in LETTERS if letter.isascii()]
-    for _ in range(1000):
-        agree("".join(chance.choices(plain, k=3)))
-        agree("".join(chance.choices(LETTERS, k=3)))
-
-
 def test_every_spelling_equals_a_full_scan() -> None:
     for q in SPELLINGS:
         agree(q)

@@ -17,21 +17,12 @@ from tests.metrics import samples
 
 from sepu import limits
 from sepu.admin import accounts
-from sepu.admin.keys import IssuedKey, revoke_key
+from sepu.admin.keys import IssuedKey
 from sepu.admin.plans import set_plan
 from sepu.metering.key_format import new_account_id
 
 CLIENTS = 300
-BODY = b'{"colors":[{"r":200,"g":60,"b":35}]}'
-MATCH = (
-    b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\nContent-Type: application/json\r\nAuthorization: Bearer %b\r\n"
-    b"Idempotency-Key: fair-%b-%d\r\nContent-Length: %d\r\n\r\n%b"
-)
 USAGE = b"GET /v1/usage HTTP/1.1\r\nHost: sepu\r\nAuthorization: Bearer %b\r\n\r\n"
-
-
-def match(issued: IssuedKey, number: int) -> bytes:
-    return MATCH % (issued.api_key.encode(), issued.account_id.encode(), number, len(BODY), BODY)
 
 
 def charge(server: Server, issued: IssuedKey, number: int) -> Response:
@@ -90,31 +81,6 @@ class Clients:
             if time.monotonic() >= deadline:
                 break
         return found
-
-
-def test_the_excess_of_a_limited_account_is_429(
-    server: Server, connection: psycopg.Connection, rich: IssuedKey
-) -> None:
-    set_plan(connection, "tight", {"color_match": 10**6, "color_search": 10**6}, requests_per_minute=5)
-    tight = accounts.create_account(connection, "tight")
-    with ExitStack() as stack:
-        requests = [match(tight, n) if n % 2 else USAGE % tight.api_key.encode() for n in range(CLIENTS)]
-        clients = Clients(server, requests, stack)
-        assert charge(server, rich, 1).status == 200
-        assert clients.answers(20) == {"200": 5, "rate_limited": CLIENTS - 5}
-
-
-def test_a_refused_account_learns_of_its_key_at_once(
-    server: Server, connection: psycopg.Connection, rich: IssuedKey
-) -> None:
-    """What is known of an account over its limit is no answer to its next request."""
-    set_plan(connection, "once", {"color_match": 10, "color_search": 10}, requests_per_minute=1)
-    once = accounts.create_account(connection, "once")
-    assert charge(server, once, 1).status == 200
-    assert charge(server, once, 2).error == "rate_limited"
-    revoke_key(connection, once.key_id)
-    assert charge(server, once, 3).error == "unauthorized"
-    assert charge(server, rich, 1).status == 200
 
 
 @ON_THREADS_TOO

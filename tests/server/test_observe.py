@@ -1,13 +1,11 @@
 """What operators see of a real server: the lines of its log, and its metrics, to the letter."""
 
 import http.client
-import json
 import os
 import re
 import signal
 import socket
 import struct
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,7 +19,6 @@ from typing import NamedTuple
 
 import psycopg
 import pytest
-from psycopg import sql
 from tests.harness.processes import completed, until
 from tests.harness.proxy import socket_directory
 from tests.harness.serving import (
@@ -36,7 +33,7 @@ from tests.harness.serving import (
 )
 from tests.http.raw import parsed
 from tests.keys import made_up_key
-from tests.metrics import Labels, records, requests, sample, samples, scrape
+from tests.metrics import Labels, requests, sample, samples, scrape
 from tests.programs import program
 
 from sepu import limits
@@ -306,34 +303,6 @@ def test_the_metrics_are_served_whatever_happens_to_others_and_end_with_the_mast
         until(gone)
 
 
-def test_an_outage_is_counted_and_logged_with_its_cause(database_url: str, own_url: str) -> None:
-    metrics = f"127.0.0.1:{free_port()}"
-    with connect(own_url) as connection:
-        issued = accounts.create_account(connection, "standard")
-        name = connection.info.dbname
-    with serving("uvloop", as_service(own_url), workers=1, options=["--metrics-bind", metrics]) as server:
-        with connect(database_url) as root:
-            root.execute(sql.SQL("alter database {} allow_connections false").format(sql.Identifier(name)))
-            root.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s and pid <> pg_backend_pid()",
-                [name],
-            )
-        headers = {"Authorization": f"Bearer {issued.api_key}", "Idempotency-Key": "outage-0001"}
-        answer = server.request("GET", "/v1/search?q=hong", headers)
-        assert (answer.status, answer.error) == (503, "usage_commit_failed")
-        (line,) = requests(server.log, {answer.headers["x-request-id"]})
-        assert (line["level"], line["status"], line["error"]) == ("error", 503, "usage_commit_failed")
-
-        def said() -> list[str]:
-            return [one["message"] for one in records(server.log, "log") if one["logger"] == "sepu.ledger"]
-
-        cause = f'FATAL:  database "{name}" is not currently accepting connections'
-        until(lambda: server.request("GET", "/readyz").status == 503 and any(cause in message for message in said()))
-        assert all(message.startswith("ledger unavailable: ") for message in said())
-        assert sample(metrics, "sepu_database_errors_total") > 0
-        assert sample(metrics, "sepu_units_charged_total") == 0
-
-
 @pytest.mark.parametrize("worker", EACH_WORKER)
 def test_a_dead_database_is_seen_without_a_request(worker: str) -> None:
     metrics = f"127.0.0.1:{free_port()}"
@@ -357,41 +326,6 @@ def test_a_dead_database_is_seen_without_a_request(worker: str) -> None:
                 for pid in stuck:
                     os.kill(pid, signal.SIGCONT)
                 until(state("answers"))
-
-
-def test_a_log_that_nobody_reads_delays_no_answer_and_lines_stay_whole(own_url: str, tmp_path: Path) -> None:
-    fifo = tmp_path / "log"
-    os.mkfifo(fifo)
-    reading = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
-    ids = set()
-    program = ("/bin/sh", "-c", f'exec "$0" "$@" 2>{fifo}', SEPU)
-    with serving("uvloop", as_service(own_url), program=program) as server:
-        until(lambda: len(server.workers()) == 2)  # the first makes the server ready
-        for stopped in server.workers():  # so that both have some
-            os.kill(stopped, signal.SIGSTOP)
-            try:
-                for _ in range(20):
-                    server.hang_up()
-                    for _ in range(15):  # of some 230 bytes: twice what the pipe holds
-                        ids.add(server.request("GET", "/healthz", keep=True).headers["x-request-id"])
-                server.hang_up()
-            finally:
-                os.kill(stopped, signal.SIGCONT)
-        assert server.request("GET", "/readyz").status == 200
-        os.set_blocking(reading, True)
-        read = b""
-        while sum(requested in read.decode() for requested in ids) < len(ids):
-            read += os.read(reading, 1 << 16)
-        threading.Thread(target=drain, args=[reading], daemon=True).start()
-    *lines, _ = read.split(b"\n")
-    found = [json.loads(line) for line in lines]
-    assert ids <= {record.get("requestId") for record in found}
-    assert len({record["pid"] for record in found if record["event"] == "request"}) == 2
-
-
-def drain(descriptor: int) -> None:
-    while os.read(descriptor, 1 << 16):
-        pass
 
 
 @pytest.mark.parametrize("bind", ["9100", "127.0.0.1:", "127.0.0.1:99999", "nowhere.invalid:9100", "TAKEN"])

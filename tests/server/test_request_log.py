@@ -18,7 +18,7 @@ import pytest
 from tests.harness.processes import running
 from tests.harness.serving import START_SECONDS
 
-from sepu.http.replies import POINTER, Reply, error
+from sepu.http.replies import Reply, error
 from sepu.metering.key_format import Credential
 from sepu.server import request_log
 from sepu.server.request_log import RequestLog
@@ -127,7 +127,7 @@ def test_a_terminal_gets_text_and_anything_else_json(pipe: tuple[int, int]) -> N
     assert b"the-idempotency-key" not in as_json
     assert as_text.endswith(b"0" * 32)
     request_id, _, *_ = asked = line()
-    wrong = error("invalid_rgb", (POINTER, "/colors/1/g"))
+    wrong = error("invalid_rgb", pointer="/colors/1/g")
     RequestLog("text", descriptor=writing).request(request_id, wrong, *asked[2:])
     assert b" 422 /v1/match 1.2 ms invalid_rgb /colors/1/g bbbb" in os.read(reading, 4096)
     RequestLog("json", requests=False, descriptor=writing).request(*line())

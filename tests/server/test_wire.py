@@ -18,20 +18,6 @@ HISTORIES = int(os.environ.get("SEPU_WIRE_HISTORIES", "100"))
 GET = b"GET / HTTP/1.1\r\nHost: sepu\r\n\r\n"
 
 
-@pytest.mark.parametrize("before", [b"", GET])
-def test_nobody_is_answered_who_has_asked_nothing(before: bytes) -> None:
-    """An empty line begins no request; a client could take a 408 for the answer to its next one."""
-    played = Played()
-    answered = played.send(before)
-    until = played.connection.deadline
-    for _ in range(3):
-        played.owner.clock.now += 1
-        assert played.send(b"\r\n") == answered
-    assert played.connection.deadline == until
-    assert played.after(limits.connections.IDLE_SECONDS) == answered
-    assert played.wire.eof
-
-
 @pytest.mark.parametrize(("host", "ok"), [*((host, True) for host in HOSTS), *((host, False) for host in NO_HOSTS)])
 def test_a_host_is_a_name_or_an_address_and_perhaps_a_port(host: str, ok: bool) -> None:
     assert Played().send(b"GET / HTTP/1.1\r\nHost: %b\r\n\r\n" % host.encode("latin-1")) == [
@@ -62,15 +48,20 @@ def test_an_address_has_a_share_of_the_connections_unless_it_is_a_proxys() -> No
     assert refused(silent) == 10
     assert refused(opened("192.0.2.2", 10)) == 0
     assert refused(opened("::ffff:192.0.2.1", 1)) == 1  # the same
-    of_one_network = [*opened("2001:db8::1", share), *opened("2001:db8::2", 1)]
+    of_one_network = [*opened("2001:db8::1", share), *opened("2001:db8::ffff:2", 1)]
     assert refused(of_one_network) == 1
-    for each in (*silent, *of_one_network):
+    on_one_link = [*opened("fe80::1%eth0", share), *opened("fe80::2%eth0", 1)]
+    assert refused(on_one_link) == 1
+    for each in (*silent, *of_one_network, *on_one_link):
         each.wire.lose()
     assert set(owner.addresses) == {"192.0.2.2"}
     assert refused(opened("192.0.2.1", 1)) == 0
-    owner.trusted_proxies = (ip_network("198.51.100.0/24"),)
-    for proxy in ("127.0.0.1", "::1", "198.51.100.7"):
-        assert refused(opened(proxy, share + 1)) == 0
+    owner.trusted_proxies = (ip_network("198.51.100.0/24"), ip_network("fd00::/8"))
+    for proxy in ("127.0.0.1", "::1", "198.51.100.7", "::ffff:198.51.100.7", "fd00::1"):
+        of_proxy = opened(proxy, share + 1)
+        assert refused(of_proxy) == 0
+        for each in of_proxy:
+            each.wire.lose()
     assert len(owner.connections) <= limits.connections.OF_A_WORKER
     assert refused(opened(None, limits.connections.OF_A_WORKER - len(owner.connections) + 1)) == 1
 

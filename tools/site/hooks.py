@@ -85,6 +85,7 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
     """Refuses broken lists, as a warning is an error here, and lets JSON wrap between its members only."""
     if found := fault(page.markdown or "", html):
         _LOG.warning("%s: %s", page.file.src_uri, found)
+    html = html.replace("<th></th>", "<td></td>")  # screen readers would announce a header without a name
     return _JSON.sub(lambda printed: re.sub(r',(?=["{])', ",<wbr>", printed[0]), html)
 
 

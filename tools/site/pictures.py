@@ -138,7 +138,7 @@ def request() -> str:
         (2, 1, "the stored answer"),
         (1, 0, "200 and the answer"),
     )
-    return _sequence(("client", "nginx", "worker", "Postgres"), 230, steps, "The way of a request")
+    return _sequence(("client", "nginx", "worker", "Postgres"), 230, steps, "The path of a request")
 
 
 def house() -> str:

@@ -1,6 +1,6 @@
 """Calls the sepu service: matches and searches that are charged once, no matter how often they are sent.
 
-`Client` is for plain code and threads, `AsyncClient` for asyncio. Both keep to the service's rules of retrying.
+`Client` is for plain code and threads, `AsyncClient` for asyncio. Both follow the service's retry rules.
 """
 
 from typing import TYPE_CHECKING, Any

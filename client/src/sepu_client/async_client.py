@@ -45,7 +45,7 @@ class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
         """Returns the `top` nearest colours to each of one to five colours; costs one unit for each.
 
         A colour is '#C83C23', '#fff', (200, 60, 35) or a mapping with r, g and b. `scale`: the greatest value of a
-        channel, 255 (also without `scale`) or 1. Without a key of yours it is a new intent under a new key.
+        channel, 255 (also without `scale`) or 1. If you pass no key, the call is a new intent with a new key.
 
         Raises ValueError or TypeError for other colours, and for floats of which none exceeds 1 without `scale`, before
         anything is sent.
@@ -64,7 +64,7 @@ class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
 
         Sends five colours a request, one request after the other, each with a key of its own: KEY.1, KEY.2 and so on.
         If it raises an error, repeat it with the same `idempotency_key`, colours and `top`: what was charged is not
-        charged again. Without a key of yours it is a new intent under a new key. `scale` and errors: as for `match`.
+        charged again. If you pass no key, the call is a new intent with a new key. `scale` and errors: as for `match`.
         """
         parts = calls.match_many(colors, top, idempotency_key, scale)
         return tuple([result for call in parts for result in (await self._settle(call)).results])
@@ -72,7 +72,7 @@ class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
     async def search(self, q: str, *, limit: int = 10, idempotency_key: str | None = None) -> SearchResponse:
         """Returns the colours whose Chinese name, pinyin or English name matches; costs one unit.
 
-        Without a key of yours it is a new intent under a new key. Raises ValueError, before anything is sent, unless
+        If you pass no key, the call is a new intent with a new key. Raises ValueError, before anything is sent, unless
         `q` has 2 to 64 characters.
         """
         return await self._settle(calls.search(q, limit, idempotency_key))

@@ -11,7 +11,7 @@ from sepu_client.connections import Address, destination, found, literal, new_so
 from sepu_client.messages import Answer, Conversation, Lost, Request, T
 from sepu_client.protocol import Link
 
-MAX_UNREAD = 16  # parts that may come while nobody asks; TLS has its tickets then
+MAX_UNREAD = 16  # parts that may arrive between exchanges, such as TLS tickets
 
 
 class AsyncioConnection(asyncio.Protocol):
@@ -66,7 +66,7 @@ class AsyncioConnection(asyncio.Protocol):
         )
 
     def close(self) -> None:
-        """Closes it without a word, whatever became of its event loop."""
+        """Closes it without a handshake, whatever the state of its event loop."""
         transport: asyncio.Transport | None = getattr(self, "_transport", None)
         if transport is None or self._forks != connections.forks or self._loop.is_closed():
             self._socket.close()  # after a fork that leaves the parent's end and the parent's loop alone

@@ -1,4 +1,4 @@
-"""Provides what both clients have: the options, and what they make of them."""
+"""Provides the common part of both clients: the options, and the objects made from them."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar

@@ -12,7 +12,7 @@ from sepu_client.messages import Call
 
 MAX_TOP = 3
 MAX_LIMIT = 10
-# What the service trims.
+# Characters that the service trims.
 _WHITE_SPACE = (
     "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"

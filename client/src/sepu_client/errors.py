@@ -18,7 +18,7 @@ class Error(Exception):
 class NoAnswerError(Error):
     """Reports time-outs or lost connections until the deadline. The request may have been charged.
 
-    Raised at once where no other try would help: TLS refuses the service's certificate, or the client was closed.
+    Raised immediately where a retry cannot help: TLS refuses the service's certificate, or the client was closed.
     """
 
     retried = True

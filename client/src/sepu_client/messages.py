@@ -1,4 +1,4 @@
-"""Defines what goes to the service and what comes back: requests, answers, and the loss of an answer."""
+"""Defines the client's messages: requests, answers, and the loss of an answer."""
 
 import re
 from collections.abc import Callable, Generator, Mapping
@@ -10,7 +10,7 @@ from msgspec import Struct
 T = TypeVar("T")
 
 Conversation = Generator[bytes, bytes | None, T]
-"""Yields what is to be sent, takes what came, and returns its result.
+"""Yields bytes to send, takes received bytes, and returns its result.
 
 b"" comes when the other side has ended the connection, None when the connection broke.
 """
@@ -23,7 +23,7 @@ OwnHeaders = Headers | Callable[[], Headers]
 _BEARER = re.compile(r"Bearer [!-~]+")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"([!-~]([\t -~]*[!-~])?)?")
-# Two of these could make servers read a request in different ways, or belong to the client.
+# If one of these occurs twice, two servers could parse the request differently; or the client sets it.
 _RESERVED = {
     "accept-encoding", "authorization", "connection", "content-encoding", "content-length", "content-type", "expect",
     "host", "idempotency-key", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade", "user-agent",

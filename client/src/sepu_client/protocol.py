@@ -31,7 +31,7 @@ class Link:
         self._layers: list[Tls] = []  # outermost first
 
     def open(self) -> Conversation[None]:
-        """Has all that precedes the first request: TLS, and the tunnel of a proxy."""
+        """Does everything before the first request: TLS, and the tunnel of a proxy."""
         route, proxy = self._route, self._route.proxy
         if not (route.tls or route.proxy_tls):
             return
@@ -50,7 +50,7 @@ class Link:
         return self._exchange_within(exchange) if self._layers else exchange
 
     def stays_open_after(self, received: bytes) -> bool:
-        """Returns whether what came between two exchanges was nothing but a matter of TLS, such as a ticket."""
+        """Returns whether only TLS data, such as a ticket, came between two exchanges."""
         try:
             for layer in self._layers:
                 received = layer.decrypted(received)

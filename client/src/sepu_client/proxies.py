@@ -9,7 +9,7 @@ from msgspec import Struct
 
 HOST = re.compile(r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*\.?")
 
-# In lower case first, as curl does. HTTP_PROXY is no name: a web server's CGI sets it from a request's header.
+# Lower case first, as in curl. HTTP_PROXY is left out: CGI sets it from a request's header.
 _NAMES = {
     "https": ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"),
     "http": ("http_proxy", "all_proxy", "ALL_PROXY"),
@@ -99,8 +99,8 @@ def _matches(entry: str, host: str, port: int, name: str) -> bool:
             network = ip_network(stated.strip("[]"), strict=False)
         except ValueError:
             raise ValueError(
-                f"{name} has {entry!r}, which is none of *, HOST, .SUFFIX, an IP address and a network, each may "
-                "have :PORT, and IPv6 then stands in brackets"
+                f"{name} has {entry!r}, which is not *, HOST, .SUFFIX, an IP address or a network; each may have "
+                ":PORT, and IPv6 is then in brackets"
             ) from None
         try:
             is_meant = ip_address(host) in network

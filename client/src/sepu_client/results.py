@@ -82,7 +82,7 @@ class MatchResponse(MeteredResponse, frozen=True):
 
 
 class SearchResponse(MeteredResponse, frozen=True):
-    """Holds the colours that were found, best first; perhaps none."""
+    """Holds the colours that were found, best first; may be empty."""
 
     dataset_version: str
     count: int

@@ -114,7 +114,7 @@ def _known(call: Call[Any], answer: Answer) -> dict[str, Any]:
 
 
 def is_plain(headers: Mapping[str, str]) -> bool:
-    """Returns whether a body comes as it is: a compressed one, which may expand to any length, is not even read."""
+    """Returns whether a body is uncompressed: a compressed one, which may expand to any length, is not read."""
     return headers.get("content-encoding", "identity").lower() == "identity"
 
 

@@ -56,7 +56,7 @@ class SocketConnection:
         return bool(received) and self._link.stays_open_after(received)
 
     def close(self) -> None:
-        """Closes it without a word. After a fork that leaves the parent's end alone."""
+        """Closes it without a handshake. After a fork that leaves the parent's end alone."""
         self._socket.close()
 
     def _converse(self, conversation: Conversation[T], end: float) -> T:

@@ -50,7 +50,7 @@ class Tls:
             self._incoming.write(received)
 
     def decrypted(self, received: bytes) -> bytes:
-        """Returns what the records held, perhaps nothing; sets `ended`."""
+        """Returns the records' content, which may be empty; sets `ended`."""
         self._incoming.write(received)
         parts = []
         try:
@@ -64,7 +64,7 @@ class Tls:
         return b"".join(parts)
 
     def carrying(self, inner: Conversation[T]) -> Conversation[T]:
-        """Has the conversation within TLS. It is told of an end only if the other side sent close_notify."""
+        """Runs the conversation within TLS. It learns of an end only if the other side sent close_notify."""
         try:
             sending = next(inner)
             while True:

@@ -1,1 +1,1 @@
-"""What an operator does: accounts, plans, keys, usage, events and upkeep. Knows no HTTP and no colours."""
+"""The operators' work: accounts, plans, keys, usage, events and upkeep. Knows no HTTP and no colours."""

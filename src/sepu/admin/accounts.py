@@ -44,7 +44,7 @@ class Account:
 
 
 class Filters(TypedDict, total=False):
-    """What an account must have to be listed; None lets all pass."""
+    """Conditions for an account to be listed; None lets all pass."""
 
     account_id: str | None
     plan_id: str | None
@@ -59,7 +59,7 @@ class Filters(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """How many accounts there are, and by meter what they used in this month and the one before."""
+    """The number of accounts, and their usage by meter in this month and the one before."""
 
     accounts: int
     committed: Mapping[str, int]
@@ -79,7 +79,7 @@ SORTS: dict[str, tuple[LiteralString, str]] = {
     **{f"{meter.operation}-share": ("share", name) for name, meter in METERS.items()},
     **{f"{meter.operation}-change": ("change", name) for name, meter in METERS.items()},
 }
-"""What accounts may be sorted by: a column of the statement, and the meter that it is of.
+"""Sort keys of accounts: a column of the statement, and its meter.
 
 `used` is the last use; of a meter there are the units of this month, how much of the limit they are, and how many more
 than in the month before.
@@ -117,7 +117,7 @@ def change_account(
     external_id: str | None = None,
     expires_at: datetime | Literal[""] | None = None,
 ) -> None:
-    """Changes what operators call an account and when it expires. None leaves a value, "" takes it away.
+    """Changes what operators call an account and when it expires. None leaves a value, "" removes it.
 
     Raises:
         AccountError: no such account, it was erased, or the name or the external id has another form or is another
@@ -182,9 +182,9 @@ def list_accounts(
     skip: int = 0,
     **filters: Unpack[Filters],
 ) -> Generator[Account, None, None]:
-    """Returns the accounts that pass all filters, in the order of one of `SORTS`; what has no value comes last.
+    """Returns the accounts that pass all filters, in the order of one of `SORTS`; those without a value come last.
 
-    They are of one moment, and read as they come: close it before the connection.
+    They show one moment, and are read as they come: close the generator before the connection.
     """
     key, meter = SORTS[sort]
     direction = sql.SQL("desc" if descending else "asc")

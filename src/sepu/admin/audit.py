@@ -34,7 +34,7 @@ class Difference(msgspec.Struct, frozen=True, rename="camel"):
     recorded: int | None
     """How many there are; None if there are none."""
     granted: int | None
-    """What the limit was raised by; never negative."""
+    """Units by which the limit was raised; never negative."""
     grants: int | None
     """The units of the grants; None if there are neither grants nor credits."""
     credited: int | None
@@ -64,7 +64,7 @@ class AuditSummary:
 
 
 def audit(connection: psycopg.Connection) -> Audit:
-    """Compares every counter with the stored results, days, events and adjustments, in one snapshot beside traffic."""
+    """Compares every counter with the stored results, days, events and adjustments, in one snapshot, during traffic."""
     ((counters, results, units, found),) = run(connection, "audit").fetchall()
     return Audit(counters, results, units, tuple(Difference(*each) for each in sorted(found, key=_counter)))
 

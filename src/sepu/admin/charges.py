@@ -1,4 +1,4 @@
-"""What an account was charged for: found by request, key or day; compared with the request log; charged twice."""
+"""Charges of an account: found by request, key or day; compared with the request log; charged twice."""
 
 import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -28,9 +28,9 @@ T = TypeVar("T")
 _LOOKED_UP = 50_000
 
 Outcome = Literal["charged", "replay", "not_charged", "unknown"]
-# Reasons, besides the error codes of the contract.
+# Reasons, in addition to the contract's error codes.
 PRUNED = "pruned"
-"""It was charged, or may have been, in a month of which results are gone."""
+"""It was charged, or may have been, in a month whose results are gone."""
 NOT_STORED = "not_stored"
 """The ledger has no such charge."""
 OTHER_ACCOUNT = "other_account"
@@ -245,10 +245,10 @@ def check_log(
 
 
 def read_log_line(line: bytes) -> LoggedRequest | None:
-    """Reads a line of the request log, whatever stands before its JSON. None: it is another record.
+    """Reads a line of the request log, ignoring any text before its JSON. None: it is another record.
 
     Raises:
-        ValueError: it is no line of such a log, or was cut.
+        ValueError: it is not a line of such a log, or was cut.
     """
     start = line.find(b"{")
     if start < 0:  # such as the log's text form, whose date would be read as a number
@@ -261,7 +261,7 @@ def read_log_line(line: bytes) -> LoggedRequest | None:
         raise ValueError("no line of the request log") from error
     if not (REQUEST_ID.fullmatch(request.request_id) and 1 < request.time.year < 9999):  # it has to have a time in UTC
         return None
-    # What a terminal shows has the form that the log writes.
+    # Before a terminal shows these, they must have the form that the log writes.
     key_hash, key_id = request.idempotency_key_hash, request.key_id
     code, pointer = request.error, request.error_pointer
     return msgspec.structs.replace(

@@ -18,17 +18,17 @@ from sepu.metering.key_format import Credential
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """What was not distributed before, and the workers to which requests are delegated."""
+    """The newly distributed tables, and the workers to which requests are delegated."""
 
     distributed: tuple[str, ...]
     workers: tuple[str, ...]
 
 
 def distribute(connection: psycopg.Connection) -> Distribution:
-    """Distributes what is not distributed yet, all or nothing, and checks that every worker is delegated to.
+    """Distributes the remaining tables, all or nothing, and checks that calls are delegated to every worker.
 
     Raises:
-        SepuError: this is no Citus, it has no workers, a table has no account, or calls are not delegated.
+        SepuError: this is not Citus, it has no workers, a table has no account, or calls are not delegated.
     """
     with connection.transaction():
         statements.run(connection, "lock_migrations")

@@ -24,7 +24,7 @@ class Erased:
 def erase_account(connection: psycopg.Connection, account_id: str) -> Erased:
     """Closes an account for good, and deletes its names, keys, receipts, stored results, events and days of usage.
 
-    Of its history only the names go, and of its grants and credits the reasons. It may be stopped and repeated.
+    Its history loses only the names, its grants and credits only the reasons. It may be stopped and repeated.
 
     Raises:
         AccountError: no such account.
@@ -38,8 +38,8 @@ def erase_account(connection: psycopg.Connection, account_id: str) -> Erased:
         run(connection, "erase_reasons", account_id=account_id)
         keys = run(connection, "erase_keys", account_id=account_id).rowcount
         forget_names(connection, account_id)
-    # A call under way may have read its key before. The gateway gives it up after this time, and it has ended or waits
-    # for a lock.
+    # A call under way may have read its key before. After this time the worker has given it up, and it has ended or
+    # waits for a lock.
     time.sleep(limits.database.STATEMENT_SECONDS + limits.database.LOCK_SECONDS)
     results = 0
     for period, meter in run(connection, "list_counters", account_id=account_id).fetchall():

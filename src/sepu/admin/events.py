@@ -1,7 +1,7 @@
-"""Quota events: each time that a charge took an account's usage of a meter over a threshold of its limit.
+"""Quota events: a charge took an account's usage of a meter over a threshold of its limit.
 
-Each is delivered at least once, those of a counter in order. Whoever delivers claims an event for a while, in one
-statement; so several may, and what one claimed and did not finish is due again later.
+Each is delivered at least once, those of a counter in order. A deliverer claims an event for a while, in one statement.
+So several can run, and an event that one claimed and did not finish is due again later.
 """
 
 import random
@@ -83,7 +83,7 @@ def show_event(connection: psycopg.Connection, event_id: str) -> Event:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What is not delivered."""
+    """Undelivered events."""
 
     due: int
     dead: int
@@ -94,22 +94,22 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class EndpointAnswer:
-    """What became of an attempt to deliver an event; without an error it was delivered."""
+    """The result of an attempt to deliver an event; without an error it was delivered."""
 
     error: str | None = None
     retry_after: float = 0
     """Seconds that the endpoint asked for."""
     final: bool = False
-    """It is gone, and wants no events any more."""
+    """The endpoint is gone and wants no more events."""
     status: int | None = field(default=None, compare=False)
-    """Of HTTP; None if there was no answer."""
+    """HTTP status; None if no answer came."""
 
 
 def claim_events(connection: psycopg.Connection, most: int = limits.webhooks.CONCURRENT) -> list[Event]:
-    """Takes some events that are due, if any is; nobody else gets them within `limits.webhooks.CLAIM_SECONDS`."""
+    """Claims some due events, if any; no other deliverer gets them within `limits.webhooks.CLAIM_SECONDS`."""
     claimed: list[Event] = []
     while not claimed and (rows := run(connection, "next_deliveries", limit=most).fetchall()):
-        for event in (Event(*row) for row in rows):  # others may claim them all, just now
+        for event in (Event(*row) for row in rows):  # another deliverer may claim them first
             given = {**_key(event), "due_at": event.due_at, "seconds": limits.webhooks.CLAIM_SECONDS}
             if claim := run(connection, "claim_delivery", **given).fetchone():
                 claimed.append(replace(event, due_at=claim[0], attempts=claim[1]))
@@ -117,16 +117,17 @@ def claim_events(connection: psycopg.Connection, most: int = limits.webhooks.CON
 
 
 def record_delivery(connection: psycopg.Connection, event: Event) -> None:
-    """Keeps that an event was delivered."""
+    """Records that an event was delivered."""
     run(connection, "record_delivery", **_key(event))
 
 
 def postpone_delivery(
     connection: psycopg.Connection, event: Event, error: str, retry_after: float = 0, *, final: bool = False
 ) -> int | None:
-    """Keeps why a claimed event was not delivered.
+    """Records why a claimed event was not delivered.
 
-    Returns the seconds until the next attempt, or None if the event is given up: if this is final, or was the last one.
+    Returns the seconds until the next attempt; None if the event is given up, because the error is final or this was
+    the last attempt.
     """
     attempts = event.attempts or 0
     seconds = None

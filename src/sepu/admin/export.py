@@ -25,7 +25,7 @@ Allowances = list[tuple[datetime, int | None]]
 
 @dataclass(frozen=True, slots=True)
 class _Plans:
-    """What accounts were allowed in a month."""
+    """Limits of accounts in a month."""
 
     moves: dict[str, list[PlanChange]]
     """By account, since the month began, the first one first."""

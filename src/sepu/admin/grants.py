@@ -43,7 +43,7 @@ class Adjustment:
     """None if the account was erased."""
     at: datetime
     operator: str
-    """Who says to have done it; see `operator_name`."""
+    """The name that the operator gave; see `operator_name`."""
     database_role: str
 
 
@@ -89,7 +89,7 @@ def adjust_usage(
 ) -> Adjustment:
     """Grants units of a month, by default the current one, or credits them; negative ones do the opposite.
 
-    An id adds once: repeating it returns what was added then. It waits for charges under way. The history names the
+    An id adds once: repeating it returns what was added then. It waits for charges in progress. The history names the
     `command`.
 
     Raises:
@@ -132,7 +132,7 @@ def find_range_credits(
     times = {"since": since, "until": until, "account_id": account_id}
     name = " ".join(at.astimezone(UTC).isoformat() for at in (since, until))
     rows = run(connection, "list_range_charges", **times, range=name).fetchall()
-    # Last, so that a prune that runs meanwhile is seen.
+    # Last, so that a simultaneous prune is seen.
     if pruned := value(connection, "sum_pruned_of_days", **times):
         raise SepuError(
             f"{pruned} units of these days have no results any more, so nobody knows which lie in the range; "

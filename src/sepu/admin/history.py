@@ -51,20 +51,19 @@ class Change:
     role: str
     """Of the database, that the command logged in as."""
     before: Mapping[str, Any] | None
-    """What was changed; None if there was none."""
+    """The state before the change; None if there was none."""
     after: Mapping[str, Any] | None
-    """The same; None if there is none any more."""
+    """The state after it; None if there is none."""
 
 
 @contextmanager
 def recording(
     connection: psycopg.Connection, action: str, account_id: str = NO_ACCOUNT, subject: str | None = None
 ) -> Iterator[Mapping[str, State]]:
-    """Runs the block in a transaction, and records what it changed; yields what there was, by id.
+    """Runs the block in a transaction, and records its changes; yields the states before, by id.
 
-    `action` says of what: `account.…` of the account, `key.…` of a key of it, or of all, `events.…` of an event,
-    `plan.…` of a plan. No other command changes that meanwhile. If the block changes nothing, or fails, nothing is
-    recorded.
+    `action` names the subject: `account.…` the account, `key.…` one or all of its keys, `events.…` an event, `plan.…` a
+    plan. No other command changes that at the same time. If the block changes nothing, or fails, nothing is recorded.
     """
     lock, read = _STATES[action.partition(".")[0]]
     which = {"account_id": account_id, "subject": subject}

@@ -1,4 +1,4 @@
-"""What accounts and keys are called: finding an account, and the names and ids that operators give."""
+"""Names of accounts and keys: finding an account, and the names and ids that operators give."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

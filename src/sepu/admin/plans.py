@@ -33,10 +33,10 @@ def set_plan(
     requests_per_minute: int | None = None,
     thresholds: Collection[int] | None = None,
 ) -> None:
-    """Creates or changes a plan; its accounts feel it with their next request.
+    """Creates or changes a plan; its accounts are affected from their next request on.
 
-    `limits` is by meter, and `thresholds` are the percentages of these at which events are recorded. What is not given
-    stays as it is.
+    `limits` is by meter, and `thresholds` are the percentages of these at which events are recorded. Omitted
+    values stay.
 
     Raises:
         AccountError: the plan is new and not all is given, or the plan's name, a limit or a threshold is out of bounds.
@@ -69,7 +69,7 @@ def set_plan(
 
 
 def delete_plan(connection: psycopg.Connection, plan_id: str) -> None:
-    """Deletes a plan that no account has. What it allowed stays known, for the past months of those that had it.
+    """Deletes a plan that no account has. Its limits stay known, for past months of accounts that had it.
 
     Raises:
         AccountError: no such plan, or an account has it.

@@ -1,4 +1,4 @@
-"""Deletes stored results past their retention. What they charged stays counted, so the ledger still adds up."""
+"""Deletes stored results past their retention. Their charges stay counted, so the ledger still adds up."""
 
 from collections import deque
 from collections.abc import Generator
@@ -14,7 +14,7 @@ from sepu.errors import SepuError
 
 @dataclass(frozen=True, slots=True)
 class PrunedBatch:
-    """What one transaction deleted."""
+    """Counts of what one transaction deleted."""
 
     results: int
     units: int
@@ -28,8 +28,7 @@ def count_prunable(connection: psycopg.Connection, days: int) -> int:
 def prune(connection: psycopg.Connection, days: int) -> Generator[PrunedBatch]:
     """Deletes results older than `days` by the database's clock, a batch a transaction. May be stopped and repeated.
 
-    A prune that deletes any is in the history. It takes the counters in order, so that two prunes at a time do not wait
-    for each other in a circle.
+    A prune that deletes any is in the history. It takes the counters in order, so two prunes at a time do not deadlock.
 
     Raises:
         SepuError: a counter has charged less than its results.

@@ -1,4 +1,4 @@
-"""What accounts used: this month with its limits, over time, and who is near a limit."""
+"""Usage of accounts: this month with its limits, over time, and accounts near a limit."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from sepu.database.statements import run, value
 from sepu.metering.meters import METERS, Usage
 
 NEAR_PERCENT = 80
-"""Of a limit: who used so much is near it."""
+"""Percent of a limit from which an account is near it."""
 
 
 class MonthUsage(Usage, frozen=True):
@@ -45,7 +45,7 @@ class AccountUsage:
     plan_id: str
     usage: tuple[MonthUsage, ...]
     changes: tuple[PlanChange, ...] = ()
-    """Of its plan and limits within the period, if they were asked for."""
+    """Changes of its plan and limits within the period, if asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class MonthParts:
-    """What was used in a month, by its days and by keys; and by the hours of one day, where results are stored."""
+    """Usage of a month by day and by key, and by the hours of one day where results are stored."""
 
     days: list[Part]
     keys: list[Part]
@@ -159,7 +159,7 @@ def usage_of_two_days(connection: psycopg.Connection) -> dict[str, DayAndDayBefo
 
 
 def nearest_limits(connection: psycopg.Connection, percent: int, limit: int) -> list[AccountUsage]:
-    """Returns who used so much of a meter's limit this month, each with that meter, the nearest to a limit first."""
+    """Returns accounts that used `percent` of a meter's limit this month, each with that meter, the nearest first."""
     rows = run(connection, "top_accounts", percent=percent, limit=limit).fetchall()
     return [
         AccountUsage(account_id, external_id, name, status, plan_id, (MonthUsage(*used),))

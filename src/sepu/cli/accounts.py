@@ -77,7 +77,7 @@ def change_account(
     name: str | None,
     external_id: str | None,
 ) -> Fields:
-    """Change an account's name, external id or end. What is not given stays, and what is empty is taken away.
+    """Change an account's name, external id or end. Omitted values stay, and empty ones are removed.
 
     After its end an account's requests are refused, as if it were suspended.
     """

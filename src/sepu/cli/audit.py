@@ -33,7 +33,7 @@ def audit(as_json: bool, metrics_file: Path | None, database_url: str | None, st
     """Check that every charged unit has its stored result, and the reverse.
 
     For every account, period and meter, committed = pruned + the units of the stored results, and what was granted and
-    credited is the sum of its grants and credits. Works beside traffic.
+    credited is the sum of its grants and credits. Works during traffic.
     Exit status: 0, it adds up; 1, there are differences; 2, it could not be checked, or the metrics not written.
     """
     try:

@@ -216,7 +216,7 @@ def _lines(file: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
                         f"this is not a request log: a line has more than {limits.files.NO_LOG_LINE_BYTES:,} bytes"
                     )
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        note("the compressed log is cut or damaged; what stands before was read")
+        note("the compressed log is cut or damaged; everything before that was read")
 
 
 @contextmanager

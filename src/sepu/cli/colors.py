@@ -137,7 +137,7 @@ def _as_given(text: str, rgb: Rgb) -> str:
 
 
 def _complete(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Returns the names that begin so, for a shell; which is meant of several colours is for the command to say."""
+    """Returns the names that begin with `begun`, for a shell. The command reports ambiguous ones."""
     return [
         CompletionItem(spelling, help=f"{record.name.en} {record.hex}")
         for record in load_release()
@@ -222,7 +222,7 @@ def list_colors(names: tuple[str, ...], palette: str | None, file_format: str | 
     "--within",
     type=click.FloatRange(0, 100),
     default=0,
-    help="Count a colour for a more frequent one that differs by at most so much: 20 leaves the few dominant ones.",
+    help="Merge a colour into a more frequent one that differs by at most this ΔE: 20 leaves the few dominant ones.",
 )
 @click.option("--picture", type=click.Path(dir_okay=False), help="Write the image in the library's colours here.")
 @click.option("--width", type=click.IntRange(1, 1000), help="Columns of the sketch; default: 60, or what fits.")
@@ -258,7 +258,7 @@ def image(
 
 @contextmanager
 def _only_our_errors() -> Iterator[None]:
-    """Drops what libtiff prints on standard error, of which no Python program hears."""
+    """Drops what libtiff prints on standard error, past Python."""
     try:
         before = os.dup(2)
     except OSError:  # it is closed

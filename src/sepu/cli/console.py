@@ -34,7 +34,7 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 @env_option("--bind", "A unix socket, instead of TCP.", _ENVIRONMENT, metavar="unix:PATH")
 @env_option(
     "--allowed-hosts",
-    "Names by which browsers ask for it, besides --host and localhost.",
+    "Host names that browsers use, in addition to --host and localhost.",
     _ENVIRONMENT,
     default="",
     metavar="NAME,...",

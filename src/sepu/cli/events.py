@@ -117,8 +117,8 @@ def deliver(
 ) -> None:
     """Deliver the events that are due, each at least once, until told to stop.
 
-    A delivery that fails is tried again, after longer and longer times, for two days and a half; then the event is
-    dead. Without --once it waits for a database that is away. Several of these commands may run at a time.
+    A delivery that fails is tried again with growing pauses, for two and a half days; then the event is
+    dead. Without --once it waits for a database that is down. Several of these commands may run at a time.
     """
     if not prints and (url is None or secrets is None):
         raise click.UsageError("take --url and --secret-file, or --print")
@@ -126,10 +126,8 @@ def deliver(
         refuse_idle("--print", idle=("url", "secrets"))
         check_output()
     stopped: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))  # what is being sent is sent
-    sending: dict[
-        Future[EndpointAnswer], Event
-    ] = {}  # and kept until it is recorded, though the database be away meanwhile
+    signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))  # finishes deliveries in flight
+    sending: dict[Future[EndpointAnswer], Event] = {}  # kept until recorded, even while the database is down
 
     def deliver_due(connection: Connection) -> None:
         look_at = count_at = 0.0

@@ -26,7 +26,7 @@ _COLUMNS = (
     *("accountId", "planId", "status", "period", "meter", "limit", "committed", "reserved"),
     *("granted", "credited", "toBill", "externalId", "name", "changes"),
 )
-# What changes for each meter, by the name that the change has.
+# The names of changes that concern all meters.
 _OF_ALL_METERS = {None: "planId", REQUESTS_PER_MINUTE: REQUESTS_PER_MINUTE}
 
 
@@ -40,7 +40,7 @@ def export_usage(connection: Connection, period: str, excluded: tuple[str, ...],
 
     PERIOD is a month such as 2027-01. An account that used nothing is there with 0, one that was made later is not.
     Plan and limit are those of the month's end, and changes has what changed within the month. Status and names are
-    those of now. Works beside traffic; a month is final when it is over.
+    those of now. Works during traffic; a month is final when it is over.
     """
     for plan_id in excluded:
         show_plan(connection, plan_id)  # there is one

@@ -83,7 +83,7 @@ def grant() -> None:
 def add_grant(connection: Connection, **given: Any) -> Fields:  # noqa: ANN401
     """Add units to an account's limit of a month, from its next request on.
 
-    Negative units take back what was granted, but not what is used. The plan stays.
+    Negative units undo a grant, but take back nothing that was used. The plan stays.
     """
     return _add(connection, "grant", **given)
 
@@ -112,7 +112,7 @@ def credit() -> None:
 def add_credit(connection: Connection, **given: Any) -> Fields:  # noqa: ANN401
     """Take units off an account's bill of a month. They stay charged, and count against the limit.
 
-    Negative units put credited ones on the bill again.
+    Negative units reverse an earlier credit.
     """
     return _add(connection, "credit", **given)
 

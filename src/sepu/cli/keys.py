@@ -68,7 +68,7 @@ def change_key(
     name: str | None,
     external_id: str | None,
 ) -> Fields:
-    """Change a key's name, external id or end. What is not given stays, and what is empty is taken away."""
+    """Change a key's name, external id or end. Omitted values stay, and empty ones are removed."""
     return members(keys.change_key(connection, key_id, name, external_id, expires_at))
 
 

@@ -90,21 +90,21 @@ json_lines_option = click.option("--json", "as_json", is_flag=True, help="Print 
 Form = Literal["table", "json", "csv"]
 Fields = Mapping[str, object]
 
-# What a field with a number for each meter is called after the meter's operation, as in matchLimit.
+# Fields with a number for each meter, and the end of their names, as in matchLimit.
 _BY_METER = {"limits": "Limit", "committed": "Committed", "last_month": "LastMonth", "units": "Units"}
 
-# A spreadsheet takes a cell that begins so for a formula (OWASP, "CSV Injection").
+# A spreadsheet reads a cell that begins with one of these as a formula (OWASP, "CSV Injection").
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 _GAP = "  "
-# Of a table's columns these may be cut, so that the rest fits the terminal. The others can be copied as they are.
+# Columns that may be cut to fit the terminal. The others can be copied as they are.
 _MAY_BE_CUT = ("name", "externalId", "planId", "reason")
 _LEAST_CELLS = 6
-# Whoever lists a million rows sees the first at once: these make the widths.
+# Rows that set the columns' widths, so that a list of a million rows begins immediately.
 _MEASURED_ROWS = 1000
 _BAR_CELLS = 20
 _EVERYWHERE = ("database_url", "state_dir", "form", "as_json")
-# By these a command tells what it did.
+# The fields that say what a command did.
 _IDS = ("id", "accountId", "keyId", "planId", "role")
 
 
@@ -126,7 +126,7 @@ def env_option(names: str, text: str, prefix: str = "SEPU_", **settings: Any) ->
 
 
 class Port(click.IntRange):
-    """A port. The address that Kubernetes puts into the variable of a Service called sepu is none, and is left out."""
+    """A port. The address that Kubernetes puts into the variable of a Service called sepu is ignored."""
 
     def __init__(self) -> None:
         super().__init__(1, 65535)
@@ -188,7 +188,7 @@ def _plain(value: Any) -> object:  # noqa: ANN401
 
 
 def echo(*lines: str, err: bool = False) -> None:
-    """Prints lines, on standard error if asked. Whatever commands print passes here, or is made by rich.
+    """Prints lines, on standard error if asked. All output of commands passes here, or is made by rich.
 
     Raises:
         OSError: standard output is closed or full.
@@ -211,7 +211,7 @@ def check_output() -> None:
 
 @contextmanager
 def telling(done: Fields, now: str) -> Iterator[None]:
-    """Tells what a command did, and what to do `now`, if the block cannot print it. Never tells a key.
+    """Says what a command did, and what to do `now`, if the block cannot print it. Never prints a key.
 
     Raises:
         SepuError: the block cannot print.

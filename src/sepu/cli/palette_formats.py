@@ -34,7 +34,7 @@ _DIGITS = {"deltaE": 4, "share": 6}
 
 
 def members(entry: Entry) -> dict[str, Any]:
-    """Returns what JSON has of a colour: the input, its record, and its channels."""
+    """Returns a colour's members in JSON: the input, its record, and its channels."""
     found: dict[str, Any] = {} if entry.input is None else {"input": entry.input}
     found |= msgspec.to_builtins(entry.record) | {"hex": entry.record.hex, "rgb": entry.record.rgb}
     return found | {name: round(found[name], digits) for name, digits in _DIGITS.items() if name in found}

@@ -48,9 +48,9 @@ def set_plan(
     thresholds: list[int] | None,
     **limits: int | None,
 ) -> Fields:
-    """Make or change a plan. Its accounts feel a change with their next request.
+    """Make or change a plan. A change applies from an account's next request on.
 
-    A new plan needs all limits, and its thresholds are 80,95,100. Of another one, what is not given stays as it is.
+    A new plan needs all limits; its default thresholds are 80,95,100. Otherwise omitted values stay.
     """
     given = {meter: units for meter, units in limits.items() if units is not None}
     plans.set_plan(connection, name, given, requests_per_minute=requests_per_minute, thresholds=thresholds)

@@ -25,7 +25,7 @@ def prune(connection: Connection, days: int) -> dict[str, int]:
 
     Deletes the deliveries of events of that age, too; the events stay.
 
-    Works beside traffic, in short transactions. May be stopped at any time and repeated.
+    Works during traffic, in short transactions. May be stopped at any time and repeated.
     """
     results = units = 0
     with progress("results") as bar:

@@ -47,8 +47,8 @@ def usage(
 ) -> None:
     """Show the usage of an account, or of all together: of a month, by month, by day or by key.
 
-    Without ACCOUNT it is by month unless --by says otherwise. Days are of UTC. What erased accounts used is in a row
-    without day or key.
+    Without ACCOUNT it is by month unless --by says otherwise. Days are UTC. Usage of erased accounts is in a
+    row without day or key.
     """
     if by is None and account_id is not None:
         _show_month(connection, account_id, period, form)

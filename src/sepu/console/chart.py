@@ -32,7 +32,7 @@ class Chart:
 
 
 def chart(parts: Sequence[Part]) -> Chart:
-    """Lays out parts that have a name; an erased account's units have none, and stand in the table only."""
+    """Lays out parts that have a name; an erased account's units have none, and are only in the table."""
     named = [part for part in parts if part.name is not None]
     top = _round_up(max((units for part in named for units in part.units.values()), default=0))
     width = (SLOT - _GAP) / len(METERS)

@@ -1,4 +1,4 @@
-"""What the service's metrics and those of the backup say, read from the addresses that an operator gives."""
+"""Reads the metrics of the service and the backup from addresses that an operator gives."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _MOST = 2.0**40
 
 
 def read_service_state(addresses: Sequence[str]) -> ServiceState:
-    """Returns how many workers the addresses tell of, and the latest base backup."""
+    """Returns the workers that the addresses report, and the latest base backup."""
     found = asyncio.run(_read(addresses)) if addresses else []
     workers = [number for samples in found for name, number in samples or () if name == "sepu_workers"]
     backups = [number for samples in found for name, number in samples or () if name == "sepu_backup_timestamp_seconds"]

@@ -1,4 +1,4 @@
-"""What each page shows, read from the ledger."""
+"""Reads each page's content from the ledger."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -45,7 +45,7 @@ DAILY_IS_OLD = timedelta(hours=26)
 
 @dataclass(frozen=True, slots=True)
 class ServiceState:
-    """What is known of what runs beside the database; None is not known."""
+    """State of workers and backups; None if unknown."""
 
     workers: int | None = None
     backed_up_at: datetime | None = None

@@ -1,6 +1,5 @@
-"""Connections to Postgres: one that gives up in time, whether one is still there, and snapshots."""
+"""Connections to Postgres: one that gives up in time, and snapshots."""
 
-import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ import psycopg
 from psycopg import waiting
 from psycopg.abc import PQGen
 from psycopg.pq import TransactionStatus
-from psycopg.pq.abc import PGconn
 
 from sepu import limits
 from sepu.database import statements
@@ -19,10 +17,10 @@ T = TypeVar("T")
 
 
 class StandbySilentError(psycopg.OperationalError):
-    """Earlier statements wait for a synchronous standby that does not answer, so another would wait beside them.
+    """Earlier statements wait for a synchronous standby that does not answer, so another would wait too.
 
-    They are left alone. They have committed on this host alone: if they were cancelled, their retry would replay what
-    a promoted standby does not have.
+    They are left alone. They have committed on this host only: if they were cancelled, a retry would replay an answer
+    that a promoted standby does not have.
     """
 
     def __init__(self) -> None:
@@ -41,8 +39,8 @@ class UnsafeSettingsError(psycopg.OperationalError):
 class BoundedConnection(psycopg.Connection[Any]):
     """Closes itself when an answer is late, because the server may still be busy with the statement.
 
-    The server's statement_timeout is no help: a server on a stalled disk does not keep it, a host that is gone says
-    nothing, and PgBouncer does not take it. The server is not busy for long, because the functions limit their waits
+    The server's statement_timeout does not help: a server on a stalled disk does not keep it, a lost host sends
+    nothing, and PgBouncer does not pass it on. The server is not busy for long, because the functions limit their waits
     for locks. So nothing is cancelled there; psycopg would cancel the statement if it were interrupted, and wait for
     that for many seconds.
     """
@@ -59,23 +57,9 @@ class BoundedConnection(psycopg.Connection[Any]):
             raise
 
 
-def hung_up(pgconn: PGconn) -> bool:
-    """Returns whether the server has closed an idle connection, as after a restart. Asks the socket: no round trip."""
-    readable = select.poll()
-    readable.register(pgconn.socket, select.POLLIN)
-    for _ in range(2):  # the server's last message, then the end of the stream
-        if not readable.poll(0):
-            return False
-        try:
-            pgconn.consume_input()
-        except psycopg.OperationalError:
-            return True
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """What the server says of itself; `octets` is the size of the database."""
+    """The server's own report; `octets` is the size of the database."""
 
     version: str
     is_standby: bool
@@ -90,9 +74,9 @@ def read_server(connection: psycopg.Connection) -> ServerState:
 
 @contextmanager
 def snapshot(connection: psycopg.Connection, statement_seconds: float | None = None) -> Iterator[None]:
-    """Lets the statements of the block see the ledger at one moment, and change nothing.
+    """Shows the statements of the block the ledger at one moment, read-only.
 
-    Each may take so many seconds. Within a transaction of the caller's, it is that one.
+    Each may take `statement_seconds`. Within the caller's transaction, it uses that one.
     """
     if connection.info.transaction_status != TransactionStatus.IDLE:
         yield

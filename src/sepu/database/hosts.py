@@ -1,7 +1,7 @@
-"""The hosts of a database, in whatever way they are named, and connections to the one that takes writes.
+"""The hosts of a database, however they are named, and connections to the one that accepts writes.
 
 A connection string, a service file and the environment can each name several hosts. psycopg tries one address after the
-other, each for so long, but does not know the hosts of a service file; and libpq, which does, keeps no time while it
+other, each with a timeout, but does not know the hosts of a service file. libpq does, but has no timeout while it
 connects in the background. So libpq reads the settings, and psycopg gets the hosts in the connection string.
 """
 

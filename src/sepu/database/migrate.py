@@ -1,6 +1,6 @@
 """Plain ordered migrations, applied under a lock in one transaction.
 
-Requests wait behind a migration that waits for a table. So it waits for less long than they do, and tries again.
+Requests wait behind a migration that waits for a table. So it waits for a shorter time than they do, and tries again.
 """
 
 import time
@@ -46,7 +46,7 @@ def pending(connection: psycopg.Connection) -> list[statements.Script]:
 
 
 def migrate(connection: psycopg.Connection) -> list[str]:
-    """Applies what is pending and returns the names; all of it or nothing. It may run beside traffic.
+    """Applies what is pending and returns the names; all of it or nothing. It may run during traffic.
 
     Raises:
         MigrationError: as for `pending`; the database has another encoding than UTF8; or others have used the tables

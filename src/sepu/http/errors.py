@@ -1,6 +1,6 @@
 """Lists the contract's errors: status, whether to send again, and Retry-After of each code.
 
-What the page of errors says of each stands in tools/site/errors.py.
+tools/site/errors.py has the text of the errors page.
 """
 
 from enum import StrEnum

@@ -10,8 +10,8 @@ from sepu.metering.key_format import Credential
 log = logging.getLogger("sepu.http")
 
 # Takes the request id, the reply, its route or None, the credential of what was sent if it has a key's form (there may
-# be no such key, nor account), the seconds that it took, and the Idempotency-Key as it was sent or None. What never
-# became a request has neither route nor seconds.
+# be no such key, nor account), the seconds that it took, and the Idempotency-Key as it was sent or None. An
+# invalid request has neither route nor seconds.
 ReplyObserver = Callable[[str, Reply, str | None, Credential | None, float | None, str | None], None]
 
 

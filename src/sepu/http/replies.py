@@ -7,32 +7,26 @@ from sepu.metering.key_format import Credential
 from sepu.metering.meters import Usage
 
 JSON = "application/json"
-POINTER = "X-Error-Pointer"
 # Every response has these; the server adds X-Request-Id, Content-Length and Date.
 COMMON_HEADERS = (("Content-Type", JSON), ("Cache-Control", "no-store"))
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """Holds a response without its request id: a body, or the code of an error.
+    """Holds a response without its request id: its own header lines, and a body or the code of an error.
 
-    For the log and the metrics: the meter that it was charged on and the units, whether it is a replay, and the
-    credential that was refused without asking the database.
+    For the log and the metrics: the place of an error in the request, the meter that it was charged on and the units,
+    whether it is a replay, and the credential that was refused without asking the database.
     """
 
     status: int
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: str = ""
     body: bytes = b""
     error: str | None = None
+    pointer: str = ""
     meter: str | None = None
     units: int = 0
     replayed: bool = False
     credential: Credential | None = None
-
-    @property
-    def pointer(self) -> str | None:
-        """Returns the place of the error in the request. Its header comes first."""
-        headers = self.headers
-        return headers[0][1] if headers and headers[0][0] == POINTER else None
 
     def render(self, request_id: str) -> bytes:
         """Returns the body; that of an error has the request id."""
@@ -41,16 +35,32 @@ class Reply(msgspec.Struct, frozen=True):
         return f'{{"error":"{self.error}","requestId":"{request_id}"}}'.encode()
 
 
-def error(code: str, *headers: tuple[str, str]) -> Reply:
-    """Returns the reply for a code of the contract."""
+def header_lines(*headers: tuple[str, str]) -> str:
+    """Returns the lines of headers, as they are sent."""
+    return "".join([f"{name}: {value}\r\n" for name, value in headers])
+
+
+def header_pairs(lines: str) -> list[tuple[str, str]]:
+    """Returns the headers of lines."""
+    return [(name, value) for name, _, value in (line.partition(": ") for line in lines.splitlines())]
+
+
+def error(code: str, headers: str = "", pointer: str = "") -> Reply:
+    """Returns the reply for a code of the contract, with further header lines."""
     found = ERRORS[code]
+    if pointer:
+        headers += header_lines(("X-Error-Pointer", pointer))
     if found.retry_after is not None:
-        headers = (*headers, ("Retry-After", found.retry_after))
+        headers += header_lines(("Retry-After", found.retry_after))
     if found.status == 401:
-        headers = (*headers, ("WWW-Authenticate", "Bearer"))
-    return Reply(found.status, headers, error=code)
+        headers += header_lines(("WWW-Authenticate", "Bearer"))
+    return Reply(found.status, headers, error=code, pointer=pointer)
 
 
-def usage_headers(usage: Usage) -> tuple[tuple[str, str], ...]:
-    """Returns an X-Usage header for each field of usage."""
-    return tuple([(f"X-Usage-{name.capitalize()}", str(value)) for name, value in usage.as_dict().items()])
+def usage_headers(usage: Usage) -> str:
+    """Returns the line of an X-Usage header for each member of a UsageSnapshot."""
+    return (  # PERF: from `as_dict` it would take 2 % more instructions of a charge
+        f"X-Usage-Period: {usage.period}\r\nX-Usage-Meter: {usage.meter}\r\n"
+        f"X-Usage-Limit: {usage.limit}\r\nX-Usage-Committed: {usage.committed}\r\n"
+        f"X-Usage-Reserved: {usage.reserved}\r\nX-Usage-Remaining: {usage.remaining}\r\n"
+    )

@@ -42,6 +42,12 @@ def environ_name(header: str) -> str:
     return name if name in {"CONTENT_TYPE", "CONTENT_LENGTH"} else f"HTTP_{name}"
 
 
+# The headers that the application reads, in the environ.
+READ = (AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, IDEMPOTENCY_KEY) = tuple(
+    map(environ_name, ("Authorization", "Content-Encoding", "Content-Length", "Content-Type", "Idempotency-Key"))
+)
+
+
 class TimedRequest(Request):
     """Remembers when it arrived, by `time.perf_counter`, and has an id."""
 
@@ -53,8 +59,3 @@ class TimedRequest(Request):
         super().__init__(*arguments, **options)
         if self.path.startswith("//"):  # Falcon's router would leave the first slash out
             self.path = "/"
-
-    def header(self, name: str) -> str | None:
-        """Returns a header. PERF: a tenth of the instructions of `get_header`, six times a request."""
-        value: str | None = self.env.get(environ_name(name))
-        return value

@@ -8,14 +8,22 @@ first.
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from sepu import limits
 from sepu.errors import InputError
-from sepu.http.replies import JSON, POINTER, Reply, error, usage_headers
-from sepu.http.request import TimedRequest
+from sepu.http.replies import JSON, Reply, error, header_lines, usage_headers
+from sepu.http.request import (
+    AUTHORIZATION,
+    CONTENT_ENCODING,
+    CONTENT_LENGTH,
+    CONTENT_TYPE,
+    IDEMPOTENCY_KEY,
+    TimedRequest,
+)
 from sepu.metering.callers import Callers
 from sepu.metering.commands import Charge, Command, Metered, UsageReport, admit, meter_request, read_usage
 from sepu.metering.failure import LedgerUnavailable
@@ -27,7 +35,7 @@ from sepu.operations.search import Searcher, parse_search
 T = TypeVar("T")
 
 _BEARER = re.compile(r"bearer +(\S+)", re.ASCII | re.IGNORECASE)
-_IDEMPOTENCY_KEY = re.compile(r"[A-Za-z0-9._:-]{8,128}", re.ASCII)
+_KEY_FORM = re.compile(r"[A-Za-z0-9._:-]{8,128}", re.ASCII)
 
 
 class Pending(msgspec.Struct, Generic[T], frozen=True):
@@ -46,21 +54,22 @@ Decision = Reply | Pending[Any]
 _MATCH = METERS["color_match"]
 _SEARCH = METERS["color_search"]
 
+_REPLAYED = header_lines(("Idempotency-Replayed", "true"))
 _UNAUTHORIZED = error("unauthorized")
 _LEDGER_DOWN = error("internal_error")
 _COMMIT_FAILED = error("usage_commit_failed")
 
 
 def _api_key(head: TimedRequest) -> str | None:
-    form = _BEARER.fullmatch(head.header("Authorization") or "")
+    form = _BEARER.fullmatch(head.env.get(AUTHORIZATION, ""))
     return form and form[1]
 
 
 def _idempotency_key(head: TimedRequest) -> str:
-    key = head.header("Idempotency-Key")
+    key: str | None = head.env.get(IDEMPOTENCY_KEY)
     if key is None:
         raise InputError("idempotency_key_required")
-    if not _IDEMPOTENCY_KEY.fullmatch(key):
+    if not _KEY_FORM.fullmatch(key):
         raise InputError("idempotency_key_invalid")
     return key
 
@@ -76,24 +85,17 @@ def _admitted(credential: Credential, reply: Reply) -> Question[str]:
 
 def _refused(credential: Credential, refusal: InputError) -> Question[str]:
     """Returns the question whether a request is admitted, which leads to the refusal of its input if it is."""
-    place = ((POINTER, refusal.pointer),) if refusal.pointer else ()
-    return _admitted(credential, error(refusal.code, *place))
+    return _admitted(credential, error(refusal.code, pointer=refusal.pointer))
 
 
-def _metered(credential: Credential, key: str, charge: Charge, request_id: str) -> Question[Metered]:
-    """Returns the question whether to charge, which leads to the body of this or an earlier charge."""
-
-    def conclude(metered: Metered) -> Reply:
-        usage = () if metered.usage is None else usage_headers(metered.usage)
-        if metered.body is None:
-            return error(metered.outcome, *usage)
-        if metered.outcome == "replayed":
-            return Reply(
-                200, (*usage, ("Idempotency-Replayed", "true")), metered.body, meter=charge.meter, replayed=True
-            )
-        return Reply(200, usage, metered.body, meter=charge.meter, units=charge.units)
-
-    return meter_request(credential, key, charge, request_id), conclude
+def _metered_reply(charge: Charge, metered: Metered) -> Reply:
+    """Returns the reply with the body of this or an earlier charge, or the refusal."""
+    usage = "" if metered.usage is None else usage_headers(metered.usage)
+    if metered.body is None:
+        return error(metered.outcome, usage)
+    if metered.outcome == "replayed":
+        return Reply(200, usage + _REPLAYED, metered.body, meter=charge.meter, replayed=True)
+    return Reply(200, usage, metered.body, meter=charge.meter, units=charge.units)
 
 
 class Endpoint(ABC):
@@ -168,7 +170,7 @@ class MeteredEndpoint(Endpoint):
             charge = self._charge(head, body)
         except InputError as refusal:
             return _refused(credential, refusal)
-        return _metered(credential, key, charge, head.request_id)
+        return meter_request(credential, key, charge, head.request_id), partial(_metered_reply, charge)
 
     @abstractmethod
     def _charge(self, head: TimedRequest, body: bytes) -> Charge:
@@ -198,8 +200,9 @@ class SearchEndpoint(MeteredEndpoint):
 
 
 def _match_input(head: TimedRequest, body: bytes) -> MatchInput:
-    media_type = (head.header("Content-Type") or "").partition(";")[0].strip().lower()
-    if media_type != JSON or head.header("Content-Encoding") is not None:
+    env = head.env
+    media_type = env.get(CONTENT_TYPE, "")
+    if (media_type != JSON and media_type.partition(";")[0].strip().lower() != JSON) or CONTENT_ENCODING in env:
         raise InputError("unsupported_media_type")
     if len(body) > limits.requests.BODY_BYTES:
         raise InputError("payload_too_large")
@@ -213,6 +216,6 @@ def _match_input(head: TimedRequest, body: bytes) -> MatchInput:
 
 def _declared_length(head: TimedRequest) -> int:
     """Returns the Content-Length; an invalid one counts as longer than any body."""
-    length = head.header("Content-Length") or "0"
+    length = head.env.get(CONTENT_LENGTH, "0")
     valid = length.isdecimal() and len(length) <= limits.requests.LENGTH_DIGITS
     return int(length) if valid else limits.requests.BODY_BYTES + 1

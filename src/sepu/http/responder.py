@@ -3,13 +3,14 @@
 import logging
 import traceback
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import Any
 
 import falcon
 
 from sepu.http.observers import ReplyObservers
-from sepu.http.replies import COMMON_HEADERS, Reply, error
-from sepu.http.request import TimedRequest
+from sepu.http.replies import COMMON_HEADERS, Reply, error, header_lines, header_pairs
+from sepu.http.request import IDEMPOTENCY_KEY, TimedRequest
 from sepu.http.request_checks import Decision, Pending
 from sepu.http.routes import ALLOW
 from sepu.metering.batcher import Batcher
@@ -25,7 +26,6 @@ SEND = "sepu.send"
 
 HEALTHY = Reply(200, body=b'{"status":"ok"}')
 _NOT_READY = error("not_ready")
-_IDEMPOTENCY_KEY = "HTTP_IDEMPOTENCY_KEY"  # in the environ
 
 
 class Responder(ABC):
@@ -51,7 +51,7 @@ class Responder(ABC):
         """Answers after an exception: Falcon's for a route or method, or an internal error."""
         self._send(_reply_to(raised, req), req, resp)
 
-    def _conclude(self, pending: Pending[Any], answer: Any, req: TimedRequest, resp: falcon.Response | None) -> None:  # noqa: ANN401
+    def _conclude(self, pending: Pending[Any], req: TimedRequest, resp: falcon.Response | None, answer: Any) -> None:  # noqa: ANN401
         """Answers by the ledger's answer, or the exception instead of it."""
         if isinstance(answer, LedgerUnavailable):
             reply = pending.unavailable
@@ -68,7 +68,7 @@ class Responder(ABC):
         self, reply: Reply, req: TimedRequest, resp: falcon.Response | None, credential: Credential | None = None
     ) -> None:
         self._deliver(reply, req, resp)
-        idempotency_key = req.env.get(_IDEMPOTENCY_KEY)
+        idempotency_key = req.env.get(IDEMPOTENCY_KEY)
         self._observers.replied(req.request_id, reply, req.uri_template, credential, req.started, idempotency_key)
 
 
@@ -88,7 +88,7 @@ class WaitingResponder(Responder):
             answer: Any = self._ledger.run(decision.command)
         except LedgerUnavailable as unavailable:
             answer = unavailable
-        self._conclude(decision, answer, req, resp)
+        self._conclude(decision, req, resp, answer)
 
     def respond_readiness(self, req: TimedRequest, resp: falcon.Response) -> None:
         """Answers whether a charge can be committed now."""
@@ -97,7 +97,7 @@ class WaitingResponder(Responder):
     def _deliver(self, reply: Reply, req: TimedRequest, resp: falcon.Response | None) -> None:
         assert resp is not None  # noqa: S101
         resp.status = falcon.code_to_http_status(reply.status)
-        for name, value in (*COMMON_HEADERS, ("X-Request-Id", req.request_id), *reply.headers):
+        for name, value in (*COMMON_HEADERS, ("X-Request-Id", req.request_id), *header_pairs(reply.headers)):
             resp.set_header(name, value)
         resp.data = reply.render(req.request_id)
 
@@ -114,7 +114,7 @@ class CallbackResponder(Responder):
         if isinstance(decision, Reply):
             self._send(decision, req, None, decision.credential)
         else:
-            self._ledger.submit(decision.command, lambda answer: self._conclude(decision, answer, req, None))
+            self._ledger.submit(decision.command, partial(self._conclude, decision, req, None))
 
     def respond_readiness(self, req: TimedRequest, resp: falcon.Response) -> None:  # noqa: ARG002
         """Answers whether a charge can be committed now."""
@@ -129,7 +129,7 @@ def _reply_to(raised: Exception, req: TimedRequest) -> Reply:
     route = req.uri_template
     if isinstance(raised, falcon.HTTPMethodNotAllowed | falcon.HTTPBadRequest) and route is not None:
         # Falcon answers 400 to an unknown method.
-        return error("method_not_allowed", ("Allow", ALLOW[route]))
+        return error("method_not_allowed", header_lines(("Allow", ALLOW[route])))
     if isinstance(raised, falcon.HTTPError) and raised.status_code < 500:
         return error("not_found")
     # The message could quote the input, so log only the frames.

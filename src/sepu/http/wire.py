@@ -8,7 +8,7 @@ import falcon
 
 from sepu.http.errors import ERRORS
 from sepu.http.observers import ReplyObservers
-from sepu.http.replies import COMMON_HEADERS, Reply, error
+from sepu.http.replies import COMMON_HEADERS, Reply, error, header_lines
 from sepu.http.request import new_request_id
 
 # The codes of input that never becomes a request.
@@ -23,7 +23,7 @@ _CODES = {
     503: "overloaded",
 }
 _STATUSES = {200, *(error.status for error in ERRORS.values())}
-_COMMON = "".join(f"{name}: {value}\r\n" for name, value in COMMON_HEADERS) + "Date: "
+_COMMON = f"{header_lines(*COMMON_HEADERS)}Date: "
 _HEADS = {status: f"HTTP/1.1 {falcon.code_to_http_status(status)}\r\n{_COMMON}" for status in _STATUSES}
 _date = (0, "")
 
@@ -31,11 +31,10 @@ _date = (0, "")
 def response(reply: Reply, request_id: str, *, close: bool, with_body: bool = True) -> bytes:
     """Returns the bytes of a response."""
     body = reply.render(request_id)
-    headers = "".join([f"{name}: {value}\r\n" for name, value in reply.headers])
     connection = "Connection: close\r\n" if close else ""
     head = (
         f"{_HEADS[reply.status]}{_http_date()}\r\nX-Request-Id: {request_id}\r\nContent-Length: {len(body)}\r\n"
-        f"{headers}{connection}\r\n"
+        f"{reply.headers}{connection}\r\n"
     ).encode()
     return head + body if with_body else head
 

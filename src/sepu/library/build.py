@@ -110,7 +110,7 @@ def encode_spellings(facts: Facts) -> str:
         "# Written by `make release` from data/facts.\n\n"
         "# The character that our names have, by each that means the same.\n"
         f"cdef dict EQUIVALENTS = {{\n{rows}}}\n\n"
-        "# What sources read besides our pinyin, by character.\n"
+        "# Other readings that sources give, by character.\n"
         f"OTHER_READINGS = {{\n{others}}}\n"
     )
 

@@ -84,7 +84,7 @@ class Collection(Generic[R, M, S]):
         raise UnknownNameError(f"no colour is named {shown(key)}{self.hint(key) or ' or anything similar'}")
 
     def _several(self, found: Records[R]) -> str:
-        """Returns the colours that have one name, and how to write which is meant."""
+        """Returns the colours that have one name, and how to tell them apart."""
         return f"{', '.join(record.hex for record in found)}; take one by its place, or all by named()"
 
     def hint(self, name: str) -> str:
@@ -114,8 +114,8 @@ class Collection(Generic[R, M, S]):
         """Returns the `top` nearest colours by CIEDE2000, nearest first, equally near ones in their order.
 
         `color`: '#C83C23', '#fff', three numbers from 0 to 255, a name of the library, a colour of CSS Color 4 such as
-        'oklch(0.6 0.2 30)', or a record. Or `lab`: L*, a* and b* under D65, or with `white="D50"` under D50. What lies
-        outside sRGB is matched where it is, and its matches have `in_srgb` False.
+        'oklch(0.6 0.2 30)', or a record. Or `lab`: L*, a* and b* under D65, or with `white="D50"` under D50. A colour
+        outside sRGB is compared at its true value, and its matches have `in_srgb` False.
 
         Raises ColorError for a text or numbers that are not a colour, and for a name that CSS gives to another value.
         Raises ValueError for L*a*b* that is not three finite numbers, and unless `top` is from 1 to the number of all.
@@ -129,7 +129,7 @@ class Collection(Generic[R, M, S]):
         return self._matches(nearest, is_in_srgb(srgb_of_lab([float(value) for value in lab], white)))
 
     def match_rgb(self, rgb: Rgb, *, top: int = 1) -> Records[M]:
-        """Returns what `match` returns, of what `parse_color` returns."""
+        """Does what `match` does, for a result of `parse_color`."""
         inside = is_in_srgb(rgb)
         if inside:
             red, green, blue = rgb
@@ -156,8 +156,8 @@ class Collection(Generic[R, M, S]):
         bytes, or an image of Pillow's (for these install 'sepu[image]'), or an array of shape (height, width, 3) or,
         with alpha, (height, width, 4). A pixel counts as much as it is opaque. `scale`: the greatest value that a
         channel of an array may have, 1 or 255; only uint8 and Python's int, which are from 0 to 255, need none.
-        `within`: a colour counts for a more frequent one from which it differs by at most so much (CIEDE2000); 20
-        leaves the few dominant ones. `top`: how many colours at most.
+        `within`: merges a colour into a more frequent one that differs by at most this ΔE (CIEDE2000); 20 leaves the
+        few dominant ones. `top`: how many colours at most.
 
         Raises ImageError for what cannot be read, and for an array that does not fit its scale.
         """
@@ -172,7 +172,7 @@ class Collection(Generic[R, M, S]):
     def name_pixels(
         self, pixels: Pixels, opacity: Opacity | None, *, top: int | None = None, within: float = 0
     ) -> Records[S]:
-        """Returns what `name_image` returns, of what `read_image` returned."""
+        """Does what `name_image` does, for a result of `read_image`."""
         shares = count_pixels(self._palette, pixels, opacity)
         if within:
             shares = merge_shares(shares, np.array([record.lab for record in self.records]), within)

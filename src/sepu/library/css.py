@@ -144,7 +144,7 @@ def what_to_write(text: str) -> str | None:
 
 
 def read_css(text: str) -> Triple | None:
-    """Returns red, green and blue of sRGB, from 0 to 255, beyond that outside sRGB; None for what CSS does not know.
+    """Returns red, green and blue of sRGB, from 0 to 255, beyond that outside sRGB; None if it is not a CSS colour.
 
     Raises ValueError for a colour with alpha, for `currentcolor`, for channels of rgb() that CSS would clip, and for a
     colour far outside sRGB.

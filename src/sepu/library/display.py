@@ -32,7 +32,7 @@ def html(records: Sequence[NamedColor]) -> str:
 
 
 class Line(NamedTuple):
-    """A line of a table: a colour, and what is said of it."""
+    """A line of a table: a colour, its measure and its names."""
 
     hex: str
     measure: str
@@ -42,7 +42,7 @@ class Line(NamedTuple):
     reliability: str = ""
 
 
-# What a person misses least comes first.
+# Least important first.
 _DROPPED = ("reliability", "pinyin", "en", "zh")
 
 
@@ -55,7 +55,7 @@ def line_of(record: NamedColor) -> Line:
 
 
 class Lines:
-    """Lines in sections, which rich shows as a table. In a narrow terminal columns are dropped, and named below it."""
+    """Lines in sections, which rich shows as a table. A narrow terminal drops columns, and names them below it."""
 
     def __init__(self, *sections: Sequence[Line], swatches: bool = True) -> None:
         self._sections = sections

@@ -54,7 +54,7 @@ class Spelling(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Pronunciation(Struct, frozen=True, forbid_unknown_fields=True):
-    """A row of `pronunciations.csv`: a reading of a character that a source gives besides ours."""
+    """A row of `pronunciations.csv`: a reading of a character that a source gives in addition to ours."""
 
     source: Text
     zh: Annotated[str, Meta(min_length=1, max_length=1)]

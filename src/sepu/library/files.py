@@ -1,4 +1,4 @@
-"""Reads files that people name, of which nothing is known."""
+"""Reads files that people name, without trusting them."""
 
 import os
 import stat

@@ -36,7 +36,7 @@ _NAMES = ", ".join(FORMATS)
 # PERF: bounds the memory, some 50 bytes a pixel.
 _PIXELS_AT_ONCE = 2**20
 
-# JPEG's markers, but for those that stand alone: 0xFF00, TEM, the restarts, the start of the image (ITU-T T.81, B.1.1).
+# JPEG's markers, except those without a length: 0xFF00, TEM, the restarts, the start of the image (ITU-T T.81, B.1.1).
 _JPEG_MARKER = re.compile(rb"\xff([\x02-\xcf\xd9-\xfe])", re.DOTALL)
 _END_OF_IMAGE, _START_OF_SCAN = b"\xd9", b"\xda"
 
@@ -46,7 +46,7 @@ _TIFF_BYTES = {1, 2, 7}
 # TIFF 6.0, section 8: BitsPerSample, and PhotometricInterpretation, which is 1 if black is 0.
 _TIFF_BITS, _TIFF_BLACK = 258, 262
 
-# ITU-T H.273: what is sRGB or not specified, and the names of what pictures have besides.
+# ITU-T H.273: codes for sRGB or unspecified, and the names of others that pictures have.
 _SRGB_PRIMARIES, _SRGB_TRANSFERS = {1, 2}, {2, 4, 13}  # 4 is a gamma of 2.2
 _PRIMARIES = {1: "BT.709", 9: "BT.2020", 11: "DCI-P3", 12: "Display P3"}
 _TRANSFERS = {1: "BT.709", 8: "linear", 14: "BT.2020", 15: "BT.2020", 16: "PQ", 18: "HLG"}
@@ -176,7 +176,7 @@ def _split(array: NDArray[Any]) -> tuple[Pixels, Opacity | None]:
 
 
 class _File(BytesIO):
-    """A file's content, of which only so much may be read until `unlimited`."""
+    """A file's content; bounds the number of reads until `unlimited`."""
 
     def __init__(self, content: bytes, name: str) -> None:
         super().__init__(content)
@@ -188,10 +188,10 @@ class _File(BytesIO):
         self._left = float("inf")
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Reads; raises ImageError when it is too often."""
+        """Reads; raises ImageError after too many reads."""
         self._left -= 1
         if self._left < 0:
-            raise ImageError(f"{self._name} has a header of too many parts; save it anew as PNG or JPEG")
+            raise ImageError(f"{self._name} has a header of too many parts; save it again as PNG or JPEG")
         return super().read(size)
 
 
@@ -203,9 +203,9 @@ def _decode(content: bytes, name: str) -> NDArray[Any]:
         if len(content) > limits.pictures.BYTES:
             raise ImageError(f"{name} has more than {limits.pictures.BYTES:,} bytes; save it as PNG or JPEG")
         if _count_scans(content) > limits.pictures.JPEG_SCANS:
-            raise ImageError(f"{name} has more than {limits.pictures.JPEG_SCANS} scans; save it anew")
+            raise ImageError(f"{name} has more than {limits.pictures.JPEG_SCANS} scans; save it again")
         if _longest_tag(content) > limits.pictures.TIFF_NUMBERS:
-            raise ImageError(f"{name} has a tag of more than {limits.pictures.TIFF_NUMBERS:,} numbers; save it anew")
+            raise ImageError(f"{name} has a tag of more than {limits.pictures.TIFF_NUMBERS:,} numbers; save it again")
         with _File(content, name) as file, PIL.Image.open(file, formats=FORMATS) as image:
             _check_header(image, name)
             _check_color_tags(image, content, name)
@@ -224,7 +224,7 @@ def _decoding(name: str) -> Iterator[None]:
     # So that logging does not print what Pillow logs where a program has no handlers.
     logging.getLogger("PIL").addHandler(_NO_HANDLER)
     try:
-        # In several threads at once it can happen that Pillow stays silent afterwards, and nothing else.
+        # With several threads, Pillow may stay silent afterwards. Nothing worse can happen.
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", module="PIL")
             yield
@@ -239,7 +239,7 @@ def _decoding(name: str) -> Iterator[None]:
         raise ImageError(f"{name} needs more memory than there is; make it smaller") from None
     except Exception as error:
         reason = str(error) or type(error).__name__
-        raise ImageError(f"{name} cannot be decoded: {reason!r:.200}; save it anew as PNG or JPEG") from error
+        raise ImageError(f"{name} cannot be decoded: {reason!r:.200}; save it again as PNG or JPEG") from error
 
 
 def _check_header(image: "PIL.Image.Image", name: str) -> None:
@@ -280,7 +280,7 @@ def _count_scans(content: bytes) -> int:
 def _longest_tag(content: bytes) -> int:
     """Returns how many numbers the longest tag of a TIFF's first directory has; 0 for other files.
 
-    Source: TIFF 6.0, section 2. What claims to be a BigTIFF is read as either, because Pillow takes some for the other.
+    Source: TIFF 6.0, section 2. A BigTIFF is read as both kinds, because Pillow takes some for the other.
     """
     order = {b"II": "<", b"MM": ">"}.get(content[:2])
     if order is None:
@@ -290,7 +290,7 @@ def _longest_tag(content: bytes) -> int:
         try:
             (start,) = struct.unpack_from(order + offset, content)
             (tags,) = struct.unpack_from(order + count, content, start)
-        except (struct.error, OverflowError):  # nothing is there; Pillow will tell
+        except (struct.error, OverflowError):  # nothing is there; Pillow will report it
             continue
         entry = struct.Struct(order + tag)
         directory = content[start + struct.calcsize(order + count) :][: entry.size * min(tags, 2**16)]

@@ -1,4 +1,4 @@
-"""Palettes with names: colours of somebody's own, which are matched and shown as those of the library are."""
+"""Palettes with names: your own colours, matched and shown like the library's."""
 
 from collections.abc import Iterable, Mapping
 
@@ -10,10 +10,10 @@ from sepu.library.records import Swatch, SwatchMatch, SwatchShare, is_in_srgb
 
 
 class NamedPalette(Collection[Swatch, SwatchMatch, SwatchShare]):
-    """Colours of your own with their names, of which `match` and `name_image` answer as the library does of its own.
+    """Your own colours with names; `match` and `name_image` answer as the library's do.
 
-    `colors`: a mapping of names to whatever `sepu.match` takes for a colour, or pairs of both, at least one. A name or
-    a colour may come twice: each stays, in its order, and of equal colours the first is the nearest. `index`: as
+    `colors`: a mapping of names to whatever `sepu.match` takes for a colour, or pairs of both, at least one. Names
+    and colours may be repeated: each stays, in its order, and ties go to the first. `index`: as
     `Palette` takes it. Raises ColorError that names what is not a colour.
     """
 

@@ -41,7 +41,7 @@ _PARTICULARS = re.compile(r"'.*'|\".*\"|[\d.]+", re.DOTALL)
 def read_palette(path: str | os.PathLike[str], *, index: bool = False) -> NamedPalette:
     """Reads a palette with names from a file: .gpl, .ase, .tokens.json (DTCG), .json, .css, .csv or .tsv.
 
-    A name may come twice, and a colour too; without a name a colour is called by its HEX. Entries that are not opaque
+    Names and colours may be repeated; a colour without a name is called by its HEX. Entries that are not opaque
     colours are skipped, and a PaletteWarning says how many and why. `index`: whether to build one, as `Palette` does.
     Raises PaletteError, which names the file, the line or the place in it, and what to do.
     """
@@ -136,7 +136,7 @@ def _ase(content: bytes) -> Iterator[Found]:
             kind, length = struct.unpack_from(">HI", content, at)
             block = content[at + 6 : at + 6 + length]
             if len(block) < length:
-                raise PaletteError(f"byte {at}: the file is cut off; export it anew")
+                raise PaletteError(f"byte {at}: the file is cut off; export it again")
             if kind == 0x0001:
                 number += 1
                 (units,) = struct.unpack_from(">H", block)
@@ -147,7 +147,7 @@ def _ase(content: bytes) -> Iterator[Found]:
                 except PaletteError as error:
                     yield where, name, error
         except (struct.error, UnicodeDecodeError):
-            raise PaletteError(f"byte {at}: this is no block of swatches; export the file anew") from None
+            raise PaletteError(f"byte {at}: this is not a block of swatches; export the file again") from None
         at += 6 + length
 
 

@@ -5,7 +5,7 @@ from enum import IntEnum
 
 
 class Level(IntEnum):
-    """What a spelling is of, the preferred first: a match in an earlier level ranks before one in a later level."""
+    """Kinds of spellings; a match in an earlier level ranks before one in a later level."""
 
     ZH = 0
     PINYIN = 1

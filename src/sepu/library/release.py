@@ -43,7 +43,7 @@ class ReleaseError(SepuError):
 
 
 class Manifest(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What the release is, with the SHA-256 of each of its files' bytes.
+    """Description of a release, with the SHA-256 of each of its files' bytes.
 
     `value_mismatch_count` is the number of records for which at least one independent source gives the same
     name another HEX value.

@@ -18,10 +18,10 @@ class Comparison(Struct, frozen=True):
 
 
 class Assessment(Struct, frozen=True):
-    """What the sources say of one colour.
+    """The sources' evidence for one colour.
 
     `attested_by` are the voices that know the name. Each voice counts with its nearest value: `nearest` and `farthest`
-    are the least and the greatest of these, None if no independent source has a value. `mismatches` tells whether any
+    are the least and the greatest of these, None if no independent source has a value. `mismatches` says whether any
     source gives the name another value than ours.
     """
 

@@ -1,7 +1,7 @@
 """Every limit and deadline, once each, by subject. Bytes and seconds, unless the name says otherwise.
 
-Code reads them by subject, as `limits.batches.CALLS`. What SQL and nginx have to know of them is checked against them:
-`tests/deploy/test_limits.py`.
+Code reads them by subject, as `limits.batches.CALLS`. `tests/deploy/test_limits.py` compares SQL, nginx
+and documents with them.
 """
 
 from sepu.limits import (

@@ -1,7 +1,7 @@
 """Limits of a palette in a file: one more than these, and it is not read."""
 
 BYTES = 2**24
-# The index of so many has 190 MB.
+# The index of this many takes 190 MB.
 COLORS = 100_000
 # Objects and lists in a JSON file: a design token is three of them. Each takes up to 10 us and some 200 bytes.
 OBJECTS = 320_000

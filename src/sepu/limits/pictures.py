@@ -1,12 +1,12 @@
 """Limits of a picture: one more than these, and it is not read."""
 
-# Of its first frame. No camera with a 35 mm sensor has more; decoded, they take up to 1.4 GB.
+# Pixels of its first frame. No camera with a 35 mm sensor has more; decoded, they take up to 1.4 GB.
 PIXELS = 2**26
 # Four channels of as many pixels, uncompressed.
 BYTES = 4 * PIXELS
-# In which Pillow must have found the size: some five for each part. It adds up parts in time that grows by the square.
+# Reads within which Pillow must find the size; each part takes about five. Its time grows by the square of the parts.
 HEADER_READS = 10_000
-# Of a tag of a TIFF, such as where its strips begin: Pillow takes some 700 bytes for each strip.
+# Numbers in a TIFF's tag, such as its strips' offsets: Pillow takes some 700 bytes for each strip.
 TIFF_NUMBERS = 2**18
-# Of a JPEG, each of which goes over all pixels. A progressive one has ten.
+# Scans of a JPEG; each passes over all pixels. A progressive one has ten.
 JPEG_SCANS = 100

@@ -2,7 +2,7 @@
 
 # How old the answer of a probe may be: a flood of probes costs the database one a second.
 PROBE_SECONDS = 1.0
-# A worker probes by itself when nobody has for so long, so that the metrics tell of an outage without requests.
+# A worker probes by itself after this long without a probe, so that the metrics show an outage without requests.
 LOOK_SECONDS = 5.0
-# What is older says nothing of the database any more.
+# An older answer says nothing about the database.
 LOOKED_SECONDS = 3 * LOOK_SECONDS

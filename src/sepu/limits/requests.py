@@ -2,25 +2,25 @@
 
 # The body of a match. Five colours with fifteen digits a channel take 400 bytes.
 BODY_BYTES = 16 * 1024
-# msgspec takes up to 15 us to read a number such as 1e308, of which 170 fit into so many bytes. The numbers of a longer
-# body are read by Python's float: of a usual match with fractions that takes 8 % more instructions.
+# msgspec takes up to 15 us to read a number such as 1e308, and 170 of them fit into this body. Python's float reads the
+# numbers of a longer one, which also takes the slower way through operations/match.py.
 SHORT_BODY_BYTES = 1024
-# What is read and dropped of a larger one, so that its connection can go on.
+# Bytes of a larger body that are read and dropped, so that its connection can continue.
 DISCARDED_BYTES = 64 * 1024
 # The request line and all headers: as much as nginx takes by default, four buffers of 8 KiB.
 HEAD_BYTES = 32 * 1024
-# One line of the head. A long q is refused by us with 422, and not by the server with 414.
+# One line of the head. So a long q gets our 422, not the server's 414.
 LINE_BYTES = 8190
 HEADERS = 100
-# What chunks may take besides the body. The body at a byte a chunk takes five bytes more for each (RFC 9112, 7.1);
-# the rest is for trailers and chunk extensions, which nobody reads.
+# Chunk framing around the body: five bytes for each one-byte chunk (RFC 9112, 7.1); the rest is for trailers and chunk
+# extensions, which nobody reads.
 FRAMING_BYTES = 5 * BODY_BYTES + HEAD_BYTES
 # A Content-Length of more digits is refused unread.
 LENGTH_DIGITS = 18
 
 # From a request's first byte to its last. gthread counts a connection's first request from the connection.
 REQUEST_SECONDS = 10.0
-# For the application to answer. The ledger's deadlines, below, are much shorter: only a mistake of ours takes so long.
+# For the application to answer. The ledger's deadlines are much shorter: only our own error takes this long.
 APPLICATION_SECONDS = 30.0
 # For a client to take its answer.
 ANSWER_SECONDS = 10.0

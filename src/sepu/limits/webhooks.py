@@ -2,10 +2,10 @@
 
 # For an endpoint to answer a webhook: from the connection to the head of the answer.
 ANSWER_SECONDS = 15.0
-# Nobody else sends an event that one is sending. Long enough for a webhook, and short, because whoever dies while it
-# sends keeps the event for so long.
+# While a deliverer sends an event, no other one does. Longer than a webhook takes, and short, because a deliverer that
+# dies keeps its event this long.
 CLAIM_SECONDS = 60
-# Webhooks that are sent at once.
+# Webhooks that are sent at the same time.
 CONCURRENT = 16
 # Between two looks for events that are due, and between two attempts to connect.
 LOOK_SECONDS = 1.0
@@ -18,7 +18,7 @@ COUNT_SECONDS = 60
 FIRST_RETRY_SECONDS = 5
 # up to twelve hours.
 MAX_RETRY_SECONDS = 12 * 3600
-# What an endpoint may ask for by Retry-After.
+# Longest Retry-After of an endpoint.
 MAX_RETRY_AFTER_SECONDS = 24 * 3600
 # Then an event is given up: 56 hours after the first attempt.
 ATTEMPTS = 12

@@ -178,7 +178,9 @@ class Batcher:
         _call_back(call.done, answer)
 
     def _sweep_later(self) -> None:
-        if self._sweep_timer is None and (self.isolated or any(lane.queue.accounts for lane in self._lanes)):
+        batches, singles, probes = self._lanes
+        waiting = batches.queue.accounts or singles.queue.accounts or probes.queue.accounts
+        if self._sweep_timer is None and (waiting or self.isolated):
             self._sweep_timer = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
 
     def _sweep(self) -> None:

@@ -41,6 +41,13 @@ class FairQueue:
         else:
             calls.append(call)
 
+    def pass_by(self, call: PendingCall) -> bool:
+        """Takes a call without adding it, if no other waits and none of its account is under way."""
+        if self.accounts or call.account in self._under_way:
+            return False
+        self._under_way.add(call.account)
+        return True
+
     def has_next(self) -> bool:
         """Returns whether `take` would return a call now."""
         return not self.accounts.keys() <= self._under_way

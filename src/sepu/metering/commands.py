@@ -1,4 +1,4 @@
-"""What a request asks of the ledger: one statement each, and how its rows are read. No I/O."""
+"""The statements of requests for the ledger, and how their rows are read. No I/O."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, LiteralString, TypeVar
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Charge(msgspec.Struct, frozen=True):
-    """What a metered request would charge, and the response it would store."""
+    """A metered request's charge, and the response to store."""
 
     meter: str
     units: int
@@ -42,7 +42,7 @@ class UsageReport(msgspec.Struct, frozen=True):
 
 
 class Probed(msgspec.Struct, frozen=True):
-    """What a probe found: the secret of the database's keys, and which settings break a promise, if any do."""
+    """A probe's findings: the secret of the keys' tags, and the settings that break a promise, if any."""
 
     has_migrations: bool
     key_secret: bytes
@@ -71,18 +71,18 @@ class Command(msgspec.Struct, Generic[T], frozen=True):
 
     @property
     def account(self) -> str:
-        """Returns the account that asks: the first parameter of whatever a request calls."""
+        """Returns the account that asks: the first parameter of each function."""
         account: str = self.parameters[0] if self.parameters else ""
         return account
 
     @property
     def key_hash(self) -> bytes:
-        """Returns the hash of the key that asks: the second parameter of whatever a request calls."""
+        """Returns the hash of the key that asks: the second parameter of each function."""
         found: bytes = self.parameters[1]
         return found
 
 
-# The first column of each row is the outcome; the gateway itself looks for these.
+# The first column of each row is the outcome; the batcher itself looks for these.
 RATE_LIMITED = "rate_limited"
 UNAUTHORIZED = "unauthorized"
 _IN_PROGRESS = Metered("request_in_progress")
@@ -108,7 +108,7 @@ def read_usage(credential: Credential) -> Command[UsageReport]:
 
 
 def meter_request(credential: Credential, idempotency_key: str, charge: Charge, request_id: str) -> Command[Metered]:
-    """Charges and stores, replays or refuses, in one transaction. What is stored has the request's id, a UUID."""
+    """Charges and stores, replays or refuses, in one transaction. The stored result has the request's id, a UUID."""
 
     def read(rows: Sequence[Row]) -> Metered:
         ((outcome, period, limit, committed, reserved, body),) = rows

@@ -1,4 +1,4 @@
-"""What the caller, the log and the metrics get when the database does not answer, and the log of a fault of ours."""
+"""Reports to caller, log and metrics that the database does not answer, and to the log our own faults."""
 
 import logging
 import re
@@ -9,14 +9,13 @@ import psycopg
 
 from sepu.database.connection import StandbySilentError, UnsafeSettingsError
 from sepu.database.hosts import SettingsError
-from sepu.metering.codec import UnreadableValueError
 from sepu.metering.observer import LedgerObserver
-from sepu.metering.session import SessionLost
+from sepu.metering.session import SessionLost, UnreadableValueError
 
 log = logging.getLogger("sepu.ledger")
 
-# What psycopg and libpq say about a connection that cannot be made, or is lost. Nothing else is logged: libpq's text
-# may quote a part of a connection string, and a password with an unescaped @ can look like the name of a host.
+# Messages of psycopg and libpq about a connection that fails or is lost. Nothing else is logged: libpq may quote a part
+# of a connection string, and a password with an unescaped @ can look like a host name.
 _HOST = r"[\w./:%-]+"
 _KNOWN_CAUSE = re.compile(
     rf'connection to server (?:at|on socket) "{_HOST}"(?: \({_HOST}\))?(?:, port \d+)? failed: [^\n]{{1,300}}'
@@ -44,7 +43,7 @@ def report_failure(error: Exception, observer: LedgerObserver) -> None:
 
 
 def report_fault(raised: BaseException, what: str = "a callback failed") -> None:
-    """Logs a fault of ours. Its message could quote the input, so only the frames are logged."""
+    """Logs our own fault. Its message could quote the input, so only the frames are logged."""
     frames = "".join(traceback.format_tb(raised.__traceback__))
     log.error("%s: %s\n%s", what, type(raised).__name__, frames.rstrip())
 

@@ -10,8 +10,9 @@ import hmac
 import re
 import secrets
 from base64 import b32encode
-from dataclasses import dataclass, field
 from functools import lru_cache
+
+import msgspec
 
 _FORM = re.compile(r"(sepu_([a-z2-7]{16})_[a-z2-7]{52})_([a-z2-7]{8})", re.ASCII)
 _ACCOUNT_ID = re.compile(r"[a-z2-7]{16}", re.ASCII)
@@ -21,12 +22,15 @@ _TO_INT = str.maketrans("abcdefghijklmnopqrstuvwxyz234567", "0123456789abcdefghi
 _TAG_BYTES = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Credential:
+class Credential(msgspec.Struct, frozen=True):
     """What the ledger needs to recognise a key. It does not hold the key."""
 
     account_id: str
-    key_hash: bytes = field(repr=False)
+    key_hash: bytes
+
+    def __repr__(self) -> str:
+        """Hides the hash."""
+        return f"Credential({self.account_id!r})"
 
     @property
     def key_id(self) -> str:

@@ -70,6 +70,8 @@ class BatchLane(Lane):
 
     def add(self, call: PendingCall) -> None:
         """Sends a call as soon as a session is free."""
+        if self.first.send_alone(call):
+            return
         self.queue.add(call)
         if self.first.awaited:
             self.first.count_awaited()
@@ -120,6 +122,15 @@ class Dispatcher:
         self._is_closed = False
         self._connecting: asyncio.Task[None] | None = None
 
+    def send_alone(self, call: PendingCall) -> bool:
+        """Sends a call now, by itself, if the session is free and nothing waits; returns whether it does."""
+        if self._is_busy or self._is_closed or self.session is None or self.session.is_over():
+            return False
+        if not self._queue.pass_by(call):
+            return False
+        self._send([call], joined=False)
+        return True
+
     def send_next(self) -> bool:
         """Sends what may go now, or connects for it; returns whether it does either."""
         if self._is_closed or self._is_busy or self._connecting is not None:
@@ -134,10 +145,14 @@ class Dispatcher:
             return True
         calls = self._queue.take(self._most)
         joined = len(calls) > 1 or (self._single_as_batch and calls[0].command.joined_statement is not None)
+        self._send(calls, joined)
+        return True
+
+    def _send(self, calls: Sequence[PendingCall], joined: bool) -> None:
+        assert self.session is not None  # noqa: S101
         self._is_busy = True
         self._sent_at = self._loop.time()
         self.session.send(*_statement(calls, joined), partial(self._arrived, calls, joined))
-        return True
 
     def _has_next(self) -> bool:
         return self._queue.has_next()
@@ -156,7 +171,8 @@ class Dispatcher:
         self._queue.finish(calls)
         if not self._waits_after(calls):
             self._is_busy = False
-            self.send_next()
+            if self._queue.accounts or self._closes_idle:
+                self.send_next()
 
     def _waits_after(self, _: Sequence[PendingCall]) -> bool:
         """Returns whether it stays busy after these calls; if so, it ends that state itself."""
@@ -212,7 +228,7 @@ class Dispatcher:
 class BatchDispatcher(Dispatcher):
     """Sends batches. After one that took long, it stays busy for a moment, until as many calls have come again.
 
-    Otherwise the first client of such a batch would go alone, and the others would wait for it as long again.
+    Otherwise the first client of such a batch would go alone, and the others would wait for a second slow call.
     """
 
     def __init__(self, hooks: Hooks, queue: FairQueue) -> None:
@@ -242,8 +258,10 @@ class BatchDispatcher(Dispatcher):
         await super().close()
 
     def _waits_after(self, calls: Sequence[PendingCall]) -> bool:
+        if len(calls) == 1 and not self._queue.accounts:
+            return False
         seconds = self._loop.time() - self._sent_at
-        if seconds <= limits.batches.SLOW_CALL_SECONDS * len(calls) or not (len(calls) > 1 or self._queue.accounts):
+        if seconds <= limits.batches.SLOW_CALL_SECONDS * len(calls):
             return False
         self.awaited = len(calls)
         pause = min(seconds * limits.batches.GATHER_SHARE, limits.batches.GATHER_SECONDS)

@@ -1,4 +1,4 @@
-"""The meters: what is charged. Whatever has a part for each meter derives it from `METERS`.
+"""The meters: what is charged. Everything with a part for each meter derives it from `METERS`.
 
 A new meter needs a line here, and a migration that gives each plan a limit for it (`sepu.plan_limit`).
 """

@@ -9,29 +9,37 @@ does in transaction mode); then a prepared statement is missing, or is there alr
 
 import asyncio
 import re
+import select
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from itertools import count
+from operator import call
 from typing import Any, LiteralString, Self
 
 import psycopg
+from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
-from psycopg.pq import ExecStatus
+from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGresult
 
 from sepu import limits
 from sepu.database import statements
-from sepu.database.connection import StandbySilentError, UnsafeSettingsError, hung_up
+from sepu.database.connection import StandbySilentError, UnsafeSettingsError
 from sepu.database.hosts import Hosts
-from sepu.metering.codec import BINARY, Rows, encoded, oid, rows_of
+from sepu.metering.codec import Rows, Writer, oid, writer
 
 Done = Callable[[Rows | Exception], None]
 
 # Between two checks of a statement under way: for its deadline, and for a lost server. uvloop reports no socket with an
 # error, such as that of a server that died before it had read what we sent.
 _CHECK_SECONDS = 0.1
+_BINARY = Format.BINARY
+
+
+class UnreadableValueError(Exception):
+    """An answer has a value that cannot be read; the statement was executed."""
 
 
 class SessionLost(Exception):  # noqa: N818
@@ -50,15 +58,18 @@ class Session:
         self._pgconn.nonblocking = 1
         self._seconds = seconds
         self._socket = self._pgconn.socket
+        self._reader = Transformer(connection)
         self._prepares = True
-        self._prepared: set[LiteralString] = set()
+        # Their names, and for each parameter what writes it and its format.
+        self._prepared: dict[LiteralString, tuple[bytes, list[Writer], list[Format]]] = {}
         self._statement: LiteralString = ""
         self._parameters: Sequence[Any] = ()
-        self._values: list[bytes] = []
         self._done: Done | None = None
         self._results: list[PGresult] = []
         self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._readable = select.poll()
+        self._readable.register(self._socket, select.POLLIN)
         self._loop.add_reader(self._socket, self.poll)
 
     @classmethod
@@ -86,9 +97,14 @@ class Session:
         return session
 
     def is_over(self) -> bool:
-        """Returns whether the session has ended; call it while nothing is under way."""
-        if not self.is_closed and hung_up(self._pgconn):
-            self.close()
+        """Returns whether the session has ended, as after a restart of the server. Asks the socket: no round trip.
+
+        Call it while nothing is under way.
+        """
+        for _ in range(2):  # the server's last message, then the end of the stream
+            if self.is_closed or not self._readable.poll(0):
+                break
+            self.poll()
         return self.is_closed
 
     def send(self, statement: LiteralString, parameters: Sequence[Any], done: Done) -> None:
@@ -103,25 +119,24 @@ class Session:
         if self._timer is None:
             self._timer = self._loop.call_later(_CHECK_SECONDS, self._check)
         self._statement, self._parameters = statement, parameters
-        self._values = list(map(encoded, parameters))
-        if not self._prepares:
-            self._send(self._execute_unprepared)
-        elif statement in self._prepared:
+        if statement in self._prepared:
             self._send(self._execute)
         else:
-            self._send(self._prepare)
+            self._send(self._prepare if self._prepares else self._execute_unprepared)
 
     def _prepare(self) -> None:
         statement = self._statement
         self._pgconn.send_prepare(_name(statement), _numbered(statement), list(map(oid, self._parameters)))
 
     def _execute(self) -> None:
-        formats = [BINARY] * len(self._values)
-        self._pgconn.send_query_prepared(_name(self._statement), self._values, formats, BINARY)
+        name, writers, formats = self._prepared[self._statement]
+        values = list(map(call, writers, self._parameters))
+        self._pgconn.send_query_prepared(name, values, formats, _BINARY)
 
     def _execute_unprepared(self) -> None:
-        oids, formats = list(map(oid, self._parameters)), [BINARY] * len(self._values)
-        self._pgconn.send_query_params(_numbered(self._statement), self._values, oids, formats, BINARY)
+        parameters = self._parameters
+        values, formats = [writer(value)(value) for value in parameters], [_BINARY] * len(parameters)
+        self._pgconn.send_query_params(_numbered(self._statement), values, list(map(oid, parameters)), formats, _BINARY)
 
     def _send(self, message: Callable[[], None]) -> None:
         try:
@@ -174,17 +189,27 @@ class Session:
 
     def _take(self, result: PGresult) -> None:
         if result.status == ExecStatus.TUPLES_OK:
-            self._conclude(rows_of(result))
+            self._conclude(self._rows(result))
         elif result.status == ExecStatus.COMMAND_OK:
-            self._prepared.add(self._statement)
+            writers = list(map(writer, self._parameters))
+            self._prepared[self._statement] = _name(self._statement), writers, [_BINARY] * len(writers)
             self._send(self._execute)
         else:
             error = error_from_result(result)
             if isinstance(error, psycopg.errors.InvalidSqlStatementName | psycopg.errors.DuplicatePreparedStatement):
                 self._prepares = False
+                self._prepared.clear()
                 self._send(self._execute_unprepared)
             else:
                 self._conclude(error)
+
+    def _rows(self, result: PGresult) -> Rows | UnreadableValueError:
+        """Reads the rows of an answer, or gives the error instead. Its message could quote a value."""
+        try:
+            self._reader.set_pgresult(result, format=_BINARY)
+            return self._reader.load_rows(0, result.ntuples, tuple)
+        except Exception as error:
+            return UnreadableValueError(type(error).__name__)
 
     def _conclude(self, outcome: Rows | Exception) -> None:
         done, self._done = self._done, None

@@ -10,7 +10,7 @@ import numpy as np
 
 from sepu import limits
 
-# A worker that is ahead of another by so many lets it accept.
+# Connections by which a worker may be ahead before it lets another accept.
 AHEAD = 2
 AHEAD_SECONDS = 0.001
 # Then requests that are under way come first.
@@ -65,7 +65,7 @@ class Acceptor:
         self._timer = loop.call_soon(self._resume)
 
     def close(self) -> None:
-        """Accepts no more. What waits is accepted by other workers."""
+        """Stops accepting. Other workers accept waiting connections."""
         self._timer.cancel()
         self._loop.remove_reader(self._listener)
 
@@ -92,7 +92,7 @@ class Acceptor:
             connecting = self._loop.create_task(self._loop.connect_accepted_socket(self._protocol, accepted))
             self._connecting.add(connecting)
             connecting.add_done_callback(self._connecting.discard)
-            connections.number += 1  # others see it at once; the worker corrects it
+            connections.number += 1  # others see it immediately; the worker corrects it
         if connections.number >= most:
             self._pause(AHEAD_SECONDS if connections.number < limits.connections.OF_A_WORKER else _FULL_SECONDS)
 

@@ -14,15 +14,16 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import lru_cache
 from io import BytesIO
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 from urllib.parse import unquote_to_bytes
 
 import httptools
+import msgspec
 
 from sepu import limits
 from sepu.http.observers import ReplyObservers
 from sepu.http.replies import Reply
-from sepu.http.request import environ_name
+from sepu.http.request import CONTENT_LENGTH, CONTENT_TYPE, READ, environ_name
 from sepu.http.responder import SEND
 from sepu.http.wire import refuse, response
 from sepu.server.client_address import Network, connection_address
@@ -38,7 +39,8 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _NEVER = float("inf")
 _EXPECT = "HTTP_EXPECT"
 # If one of these came twice, two servers could read a request in different ways (RFC 9112, 3.2 and 6.3; RFC 9110, 5.3).
-_SINGLE = frozenset({"HTTP_HOST", "CONTENT_LENGTH", "CONTENT_TYPE", "HTTP_TRANSFER_ENCODING"})
+_SINGLE = frozenset({"HTTP_HOST", CONTENT_LENGTH, CONTENT_TYPE, "HTTP_TRANSFER_ENCODING"})
+_READ = frozenset({*READ, *_SINGLE, _EXPECT, "HTTP_UPGRADE"})
 
 
 class State(Enum):
@@ -90,7 +92,7 @@ class Owner(Protocol):
         """Counts a request."""
 
 
-class _Request(NamedTuple):
+class _Request(msgspec.Struct, frozen=True):
     environ: dict[str, Any]
     keep_alive: bool
     has_body: bool  # of its response
@@ -265,12 +267,13 @@ class Connection(asyncio.BufferedProtocol):
         environ = self._base.copy()
         _add_headers(environ, self._headers, self._other_bytes + _SLICE_BYTES)
         target, _, query = url.decode("ascii").partition("?")
-        scheme, colon, rest = target.partition("://")
-        if colon and scheme.lower() in {"http", "https"}:  # absolute-form: RFC 9112, 3.2.2
-            authority, _, path = rest.partition("/")
-            if not authority or not is_host(authority):  # RFC 9110, 4.2.1 and 4.2.4
-                raise _RefusedError(400)
-            target = "/" + path
+        if not target.startswith("/"):
+            scheme, colon, rest = target.partition("://")
+            if colon and scheme.lower() in {"http", "https"}:  # absolute-form: RFC 9112, 3.2.2
+                authority, _, path = rest.partition("/")
+                if not authority or not is_host(authority):  # RFC 9110, 4.2.1 and 4.2.4
+                    raise _RefusedError(400)
+                target = "/" + path
         environ["REQUEST_METHOD"] = method
         environ["PATH_INFO"] = unquote_to_bytes(target).decode("latin-1") if "%" in target else target
         environ["QUERY_STRING"] = query
@@ -424,7 +427,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.write(response(reply, request_id, close=close, with_body=request.has_body))
         if close:
             self._close()
-        else:
+        elif self._input is not _IDLE or self._requests or self._unparsed or self._at_end:
             self._go_on()
 
     def _refuse(self, status: int) -> None:
@@ -454,8 +457,9 @@ def _ignore(*_: object) -> None:
 
 @lru_cache(_KNOWN_NAMES)
 def _environ_name(name: bytes) -> str | None:
-    """Returns a header's name in the environ, or None if an underscore could make it look like another."""
-    return None if b"_" in name else environ_name(name.decode("ascii"))
+    """Returns a header's name in the environ; None if nobody reads it, or an underscore makes it look like another."""
+    found = environ_name(name.decode("ascii"))
+    return found if found in _READ and b"_" not in name else None
 
 
 def _add_headers(environ: dict[str, Any], headers: list[tuple[bytes, bytes]], most_bytes: int) -> None:

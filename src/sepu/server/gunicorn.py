@@ -35,6 +35,7 @@ from sepu.metering.batcher_thread import BatcherThread
 from sepu.server.accept import OpenConnections
 from sepu.server.client_address import Network
 from sepu.server.host import is_host
+from sepu.server.interpreter import is_profiled
 from sepu.server.metrics import BLOCKS, Blocks, Counts, serve_metrics
 from sepu.server.request_log import GunicornLogger, RequestLog
 
@@ -147,6 +148,10 @@ class Server(Application):
     def run(self) -> None:
         """Serves until stopped; ends by SystemExit, as gunicorn does."""
         _allow_files_of_a_worker()
+        if not is_profiled():
+            _logger.warning(
+                "this Python was built without --enable-optimizations: workers take about a sixth more time"
+            )
         gc.freeze()  # the collector would write to the memory that the workers share
         with ExitStack() as stack:
             if (bind := self._settings.metrics_bind) is not None:
@@ -203,7 +208,7 @@ class Server(Application):
         self._request_log.stop()
 
     def _die(self) -> None:
-        """Ends a worker that can ask the ledger no more; gunicorn starts another."""
+        """Ends a worker that can no longer ask the ledger; gunicorn starts another."""
         self._request_log.stop()
         os._exit(1)
 
@@ -259,7 +264,7 @@ class _Arbiter(Arbiter):
     def manage_workers(self) -> None:
         """Starts and ends workers; the master calls it each second, and in a reload when the new ones are forked."""
         end = time.monotonic() + _BOOT_SECONDS
-        # gunicorn would end the old ones at once, and connections would wait until a new one accepts.
+        # gunicorn would end the old ones immediately, and connections would wait until a new one accepts.
         while len(self.WORKERS) > self.num_workers and time.monotonic() < end:
             newest = sorted(self.WORKERS.values(), key=lambda worker: worker.age)[-self.num_workers :]
             if all(self.app.accepts(worker) for worker in newest):

@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 from ipaddress import AddressValueError, IPv6Address
 
-# What a server is called by at the same time; the rest is made up.
+# More host names than a server has at a time; others are made up.
 _KNOWN_HOSTS = 100
 # uri-host [ ":" port ] of RFC 9110, 7.2: RFC 3986, 3.2.2 and 3.2.3. A name may be empty, and so may a port.
 _HOST = re.compile(

@@ -89,12 +89,12 @@ class MeinheldWorker(Worker):
         self._drain()
 
     def handle_quit(self, *_: object) -> None:
-        """Stops at once."""
+        """Stops immediately."""
         self.cfg.worker_int(self)
         self._leave(0)
 
     def handle_abort(self, *_: object) -> None:
-        """Exits at once, because there was no heartbeat for `timeout`."""
+        """Exits immediately after `timeout` without a heartbeat."""
         self.cfg.worker_abort(self)
         self._leave(1)
 

@@ -170,7 +170,7 @@ class Counts(LedgerObserver):
         self._count(_LAYOUT.errors.get(sqlstate[:2] or "none", _LAYOUT.errors[OTHER]))
 
     def probed(self, ready: bool) -> None:
-        """Takes note whether a charge could be committed, and when this was tried."""
+        """Records whether a charge could be committed, and when this was tried."""
         with self._lock:
             self._cells[_LAYOUT.database] = _DATABASE_STATES.index("answers" if ready else "fails")
             self._cells[_LAYOUT.probed] = time.monotonic()

@@ -136,8 +136,8 @@ class RequestLog(logging.Handler):
                 None if credential is None else credential.key_id,
                 account and idempotency_key and idempotency_key_hash(account, idempotency_key),
             )
-            if reply.error and (pointer := reply.pointer):
-                record = LocatedRecord(**msgspec.structs.asdict(record), error_pointer=pointer)
+            if reply.pointer:
+                record = LocatedRecord(**msgspec.structs.asdict(record), error_pointer=reply.pointer)
             self._put(record)
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sepu.server.gunicorn import Server
 
 _CHECK_SECONDS = 0.25
-# If many requests arrive at once, the event loop serves all of them before it reads from the database again.
+# If many requests arrive at the same time, the event loop serves all of them before it reads from the database again.
 _POLLED_REQUESTS = 16
 _BUFFER_BYTES = 16 * 1024
 

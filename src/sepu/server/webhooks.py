@@ -23,9 +23,9 @@ Send = Callable[[str, object], Future[EndpointAnswer]]
 
 _PREFIX = b"whsec_"
 _GONE = 410
-# Each has a connection of its own: what stands behind an answer would be taken for the answer to the next message.
+# Each has its own connection: bytes after an answer would be read as the next message's answer.
 _HEADERS = {"content-type": "application/json", "user-agent": "sepu", "connection": "close"}
-# What an instant looks like (RFC 9110, 5.6.7): as it has to be sent, and two obsolete forms that are still to be read.
+# Forms of an instant (RFC 9110, 5.6.7): the one to send, and two obsolete ones that must still be read.
 _INSTANTS = ("%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S %Y")
 
 
@@ -134,7 +134,7 @@ def _answer(response: httpx2.Response) -> EndpointAnswer:
 
 
 def _seconds(retry_after: str) -> float:
-    """Reads Retry-After (RFC 9110, 10.2.3): seconds, be they infinitely many, or an instant."""
+    """Reads Retry-After (RFC 9110, 10.2.3): seconds, which may be infinite, or an instant."""
     if re.fullmatch("[0-9]+", retry_after):
         return float(retry_after)
     for form in _INSTANTS:

@@ -60,7 +60,7 @@ class Cluster:
             self._check_owner(self._data)
             crashed = self._pid_file() != [] and not self.is_alive()
             begun, reported = time.monotonic(), False
-            # For a moment, the children of a killed server may hold its socket.
+            # The children of a killed server may hold its socket for a moment.
             while crashed and self._answers() and time.monotonic() - begun < limits.embedded.RETRY_SECONDS:
                 time.sleep(_POLL_SECONDS)
             while not self._is_ready():

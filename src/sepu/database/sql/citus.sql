@@ -37,7 +37,8 @@ begin
         );
     end loop;
 
-    -- What the service calls for one account is delegated to the account's node. What that calls must be there too.
+    -- Functions that the service calls for one account are delegated to its node; the functions that they call must be
+    -- there too.
     for v_function, v_delegated in
         select p.oid, p.prosecdef and p.proargnames[1] = 'p_account_id'
           from pg_proc p

@@ -3,7 +3,7 @@
 --
 -- The time is an argument whose default is the database's clock, so that a test can cross a month.
 -- Each statement reads or writes one table, by its primary key.
--- A wait for a lock ends before the gateway gives the call up, so that the gateway learns that nothing happened.
+-- A wait for a lock ends before the worker gives the call up, so the worker learns that nothing happened.
 --
 -- The functions that the service calls run with the rights of the owner, so that the service's role needs none on the
 -- tables. Only the owner may call the others. No function depends on the caller's search path. A session keeps a plan
@@ -25,9 +25,8 @@
 
 -- Looks up the key, its account and the account's plan: unauthorized, account_unavailable or ok.
 --
--- The first use of a key on a day is written down. It waits for nobody: whoever holds the key's row writes the same
--- thing, or is an operator; then the next use is written down. An operator who changes the key meanwhile waits for that
--- call.
+-- The first use of a key on a day is recorded. This never waits: whoever holds the key's row is writing the same value,
+-- or is an operator; then the next use is recorded. An operator who changes the key waits for that call.
 create or replace function sepu.authenticate(
     p_account_id text, p_key_hash bytea, p_now timestamptz,
     out outcome text, out plan_id text, out requests_per_minute integer, out key_id text
@@ -85,7 +84,7 @@ end $$;
 -- Counts one request against the abuse limit: true while the account is within it. A request over the limit writes
 -- nothing. The counter stays locked until the request commits, so requests of one account are counted one by one.
 --
--- Citus takes no sum of an instant and an interval in the condition of an upsert, hence the two variables.
+-- Citus accepts no sum of an instant and an interval in the condition of an upsert, hence the two variables.
 create or replace function sepu.count_request(
     p_account_id text, p_requests_per_minute integer, p_now timestamptz
 ) returns boolean language plpgsql volatile as $$
@@ -104,7 +103,7 @@ begin
     insert into sepu.request_rate as r (account_id, window_start, requests) values (p_account_id, p_now, 1)
     on conflict (account_id) do update set requests = 1, window_start = excluded.window_start
      where r.window_start <= v_from or r.window_start >= v_until;
-    -- Unless another request has opened the window meanwhile.
+    -- Unless another request has opened the window in the meantime.
     return found or sepu.count_request(p_account_id, p_requests_per_minute, p_now);
 end $$;
 
@@ -168,10 +167,10 @@ begin
     end if;
 end $$;
 
--- Records an event for each threshold that a charge of p_units crossed, due to be delivered at once.
+-- Records an event for each threshold that a charge of p_units crossed, due for delivery immediately.
 --
--- The charge has locked the counter, which has never been so high before. If such an event exists all the same, as
--- after somebody set a counter back, the charge must not fail because of it.
+-- The charge has locked the counter, which has never been this high before. If the event already exists (a counter was
+-- lowered by hand), the charge must still succeed.
 create or replace function sepu.record_events(
     p_account_id text, p_period text, p_meter text, p_thresholds bigint[], p_unit_limit integer, p_committed integer,
     p_units integer, p_now timestamptz
@@ -199,8 +198,8 @@ end $$;
 -- A request that executes holds two advisory locks until it commits: one for its key with this input, then one for its
 -- key. Neither is waited for. If the first is not free, the same input is running. If the first is free and the second
 -- is not, the request that holds the key has another input; otherwise it would hold the first as well. A refusal for
--- that reason is not counted, because the counter is locked for as long as that request runs. Should two requests ever
--- execute at once (they cannot on one node), the primary key of stored_result refuses the second.
+-- that reason is not counted, because the counter is locked for as long as that request runs. If two requests ever
+-- executed at the same time (they cannot on one node), the primary key of stored_result would refuse the second.
 create or replace function sepu.meter_one(
     p_account_id text, p_key_hash bytea, p_idempotency_key text, p_fingerprint bytea,
     p_meter text, p_units integer, p_body bytea, p_request_id uuid, p_now timestamptz
@@ -335,8 +334,8 @@ $$;
 -- 2. What the service calls.
 --
 -- A function for batches, `..._each`, takes several requests in one transaction: `at` is a request's position in the
--- arrays, from 1. It takes them in the order of their accounts, so that two batches do not wait for each other in a
--- circle. It waits for a lock for a shorter time, because all of its requests wait, and the gateway can repeat them. If
+-- arrays, from 1. It takes them in the order of their accounts, so two batches do not deadlock. It waits for a lock for
+-- a shorter time, because all of its requests wait, and the worker can repeat them. If
 -- it fails, the error's detail is the position of the request to blame.
 create or replace function sepu.admit(
     p_account_id text, p_key_hash bytea, p_now timestamptz default now(), out outcome text
@@ -435,8 +434,8 @@ exception when others then
     raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');
 end $$;
 
--- Returns the secret with which the tags of API keys are made (key_format.py). Without its row no key can be told from
--- a made-up one: a database whose row was not restored serves nobody.
+-- Returns the secret with which the tags of API keys are made (key_format.py). Without its row no key differs
+-- from a made-up one: a database whose row was not restored serves nobody.
 create or replace function sepu.key_secret(out secret bytea) language plpgsql stable security definer
   set search_path = pg_catalog, pg_temp as $$
 begin
@@ -460,7 +459,7 @@ $$;
 -- the probe is locked. If Postgres cannot write, its error says why.
 --
 -- The update alone would succeed on a full disk: it needs no new page, and its WAL often fits a segment that is there. A
--- charge does need pages. So this first writes more than work_mem holds, to a temporary file beside the tables.
+-- charge does need pages. So this first writes more than work_mem holds, to a temporary file on the tables' disk.
 create or replace function sepu.probe(p_now timestamptz default now(), out applied text)
 language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set work_mem = '64kB' set temp_tablespaces = '' as $$
@@ -528,7 +527,7 @@ end $$;
 -- beyond (the sum would leave its bounds: the units may be from lowest to highest). An adjustment that is not
 -- added leaves at most an empty counter.
 --
--- Whoever calls it has locked the account, so nobody else adds the same id meanwhile. From here on the counter is locked,
+-- The caller has locked the account, so nobody else adds the same id. From here on the counter is locked,
 -- and charges wait for it, until the transaction ends: so it must end next.
 create or replace function sepu.adjust_usage(
     p_account_id text, p_adjustment_id uuid, p_kind text, p_period text, p_meter text, p_units integer, p_plan_limit integer,
@@ -559,7 +558,7 @@ begin
      where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter
        for no key update;
     if p_kind = 'grant' then
-        -- What is used stays allowed. Where a plan was lowered beneath it, nothing can be taken back.
+        -- Used units stay allowed. If a plan was lowered below them, nothing can be subtracted.
         lowest := least(0, greatest(-v.granted, v.committed::bigint + v.reserved - p_plan_limit - v.granted));
         highest := 147483647 - v.granted;
     else

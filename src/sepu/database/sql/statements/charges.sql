@@ -20,7 +20,7 @@ select request_id::text, created_at, key_id, meter, units, period, idempotency_k
  where account_id = %(account_id)s and idempotency_key = %(idempotency_key)s
 
 -- name: find_charges
--- By their requests, or by the hashes that the request log has of their keys (idempotency_key_hash).
+-- By their requests, or by their keys' hashes in the request log (idempotency_key_hash).
 select request_id::text, created_at, key_id, meter, units, period, idempotency_key
   from sepu.stored_result
  where account_id = %(account_id)s

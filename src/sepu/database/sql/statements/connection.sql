@@ -8,8 +8,8 @@ select set_config('citus.multi_shard_modify_mode', 'sequential', true)
 select set_config('statement_timeout', %(milliseconds)s, true)
 
 -- name: begin_session
--- What a session of the service sends first: what keys' tags are made with, which settings break a promise, and whether
--- earlier statements of this role have waited for a synchronous standby for so many milliseconds.
+-- The first statement of a service's session returns the secret of the keys' tags, the settings that break a promise, and
+-- whether earlier statements of this role have waited longer than this for a synchronous standby.
 select sepu.key_secret(), sepu.broken_settings(), exists (
     select from pg_stat_activity
      where usename = current_user and wait_event = 'SyncRep' and query_start < now() - %s * interval '1 ms')

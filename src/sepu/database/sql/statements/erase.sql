@@ -11,7 +11,7 @@ delete from sepu.api_key where account_id = %(account_id)s
 select period, meter from sepu.usage where account_id = %(account_id)s order by period, meter
 
 -- name: forget_usage
--- What the counters know of days and events.
+-- The counters' sums of days and events.
 update sepu.usage set dated = 0, events = 0 where account_id = %(account_id)s and (dated > 0 or events > 0)
 
 -- name: erase_events
@@ -19,7 +19,7 @@ update sepu.usage set dated = 0, events = 0 where account_id = %(account_id)s an
 delete from sepu.quota_event where account_id = %(account_id)s
 
 -- name: erase_reasons
--- Of grants and credits: they may name somebody. Who gave them stays.
+-- The reasons of grants and credits may name somebody. The operator's name stays.
 update sepu.adjustment set reason = null where account_id = %(account_id)s
 
 -- name: erase_days

@@ -1,5 +1,5 @@
 -- name: list_events
--- Oldest first, and only the latest ones if so many are given. A filter that is null lets all pass. An event without a
+-- Oldest first; a limit keeps only the latest ones. A filter that is null lets all pass. An event without a
 -- delivery has no state.
 with listed as (
     select e.account_id, a.external_id, a.name, e.period, e.meter, e.threshold, e.unit_limit, e.committed,
@@ -49,7 +49,7 @@ select n.account_id, a.external_id, a.name, n.period, n.meter, n.threshold, n.un
  limit %(limit)s
 
 -- name: claim_delivery
--- Nobody else sends it for so many seconds. Of several that saw it due, one claims it.
+-- No other deliverer sends it for this many seconds. If several saw it due, one claims it.
 update sepu.event_delivery set due_at = now() + make_interval(secs => %(seconds)s), attempts = attempts + 1
  where account_id = %(account_id)s and period = %(period)s and meter = %(meter)s and threshold = %(threshold)s
    and unit_limit = %(limit)s and due_at = %(due_at)s

@@ -11,8 +11,7 @@ select pg_advisory_xact_lock(hashtextextended('sepu.migration', 0)),
 select set_config('lock_timeout', %(milliseconds)s, true)
 
 -- name: list_lock_holders
--- Transactions of others that hold a lock on the ledger's tables, or migrate. Who may not see when another's began gets
--- null.
+-- Other transactions that hold a lock on the ledger's tables, or migrate. The start is null if this role may not see it.
 select distinct a.pid, l.virtualtransaction, a.usename::text, a.application_name,
        date_trunc('second', a.xact_start)::text as since
   from pg_locks l

@@ -24,9 +24,9 @@ select period, meter, sum(committed)::bigint as units
  order by period
 
 -- name: usage_in_month
--- A month by day and, of one account, by key: what is stored, what was pruned by day, and what erased accounts used. One
--- day, if it is given, is by hour besides, as far as it is stored. One statement, so results are read once and a prune
--- beside it takes nothing away.
+-- A month by day and, for one account, by key: stored results, days of pruned ones, and usage of erased accounts. A given
+-- day is also by hour, as far as it is stored. One statement, so that results are read once and a simultaneous prune
+-- removes nothing from the sums.
 select (d.day at time zone 'UTC')::date as day, extract(hour from d.hour at time zone 'UTC')::integer as hour,
        case when %(account_id)s::text is not null then d.key_id end as key_id, d.meter, sum(d.units)::bigint as units
   from (select account_id, key_id, date_bin('1 day', created_at, 'epoch') as day,
@@ -57,7 +57,7 @@ select meter, coalesce(sum(units) filter (where created_at >= today), 0)::bigint
  group by meter
 
 -- name: top_accounts
--- The accounts that used so much of a limit this month, the nearest to their limit first.
+-- The accounts that used this share of a limit this month, the nearest to their limit first.
 select a.account_id, a.external_id, a.name, a.status, a.plan_id,
        u.period, u.meter, l.units + u.granted as unit_limit, u.committed, u.reserved, u.granted, u.credited
   from sepu.usage u
