@@ -134,7 +134,7 @@ SCHEDULES ?= 1000000
 prove-batcher: build  ## the batcher in a million simulated schedules with faults [SCHEDULES=1000000]
 	SEPU_SCHEDULES=$(SCHEDULES) $(BIN)/pytest -n 0 --timeout 0 -m slow tests/schedules
 
-prove-ledger: build  ## faults put into the ledger, one at a time, and the test that notices each [JOBS=2 MUTANTS="names" CHECK=tests/…]
+prove-ledger: build  ## faults put into the ledger and the client, one at a time, and the test that notices each [JOBS=2 MUTANTS="names" CHECK=tests/…]
 	@$(BIN)/python -m tests.mutants.prove $(if $(JOBS),--jobs $(JOBS)) $(if $(CHECK),--check $(CHECK)) $(MUTANTS)
 
 prove-ledger-model: build  ## requests and commands in any order against the ledger's model, for hours [EXAMPLES=100000 SEED=1]

@@ -1,4 +1,4 @@
-"""Copies of the package, with a patch applied: releases that there are not, and faults."""
+"""Copies of the package and the client, with a patch applied: releases that there are not, and faults."""
 
 import json
 import os
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import sepu
+import sepu_client
 
 
 class StalePatchError(Exception):
@@ -22,7 +23,7 @@ class Package:
 
     @property
     def environment(self) -> dict[str, str]:
-        """In which every Python, whatever it starts, takes the copy for `sepu`."""
+        """In which every Python, whatever it starts, takes the copies for `sepu` and `sepu_client`."""
         return {**os.environ, "PYTHONPATH": str(self.directory)}
 
     @property
@@ -44,7 +45,10 @@ class Package:
 
 
 def copied(directory: Path) -> Package:
-    shutil.copytree(Path(sepu.__file__).parent, directory / "sepu", ignore=shutil.ignore_patterns("__pycache__"))
+    for package in (sepu, sepu_client):
+        assert package.__file__
+        source = Path(package.__file__).parent
+        shutil.copytree(source, directory / source.name, ignore=shutil.ignore_patterns("__pycache__"))
     return Package(directory)
 
 

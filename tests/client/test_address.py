@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from sepu_client import proxies
+from sepu_client import Request, proxies
 from sepu_client.address import Route, find_route
+from sepu_client.protocol import Link
 from sepu_client.proxies import Proxy
 
 Set = Callable[..., None]
@@ -45,8 +46,8 @@ def test_an_address(base_url: str, base: str, host: str, port: int) -> None:
     found = route(base_url)
     assert (found.base, found.host, found.port, found.proxy) == (base, host, port, None)
     assert (found.tls is not None) == base.startswith("https:")
-    assert f"{found.base}/v1/usage".endswith(found.target(f"{found.base}/v1/usage"))
-    assert found.target(f"{found.base}/v1/usage") in {"/v1/usage", "/a%20b/v1/usage"}
+    sent = next(Link(found).exchange(Request("GET", f"{found.base}/v1/usage", {}, b"", 1)))
+    assert sent in (b"GET /v1/usage HTTP/1.1\r\n\r\n", b"GET /a%20b/v1/usage HTTP/1.1\r\n\r\n")
 
 
 def test_a_unix_socket_has_no_proxy(environment: Set) -> None:

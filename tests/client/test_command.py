@@ -106,8 +106,8 @@ def test_errors_of_the_service(run: Run, uvloop: Server, issued: IssuedKey) -> N
     assert wrong not in done.stderr
 
 
-EVIL = "\x1b]0;x\x07\x9b2J\u202e\u2028\x00\ud800\r\n紅\U000e0041"
-SHOWN = r"\u001b]0;x\u0007\u009b2J\u202e\u2028\u0000\ud800\r\n紅\udb40\udc41"
+EVIL = "\x1b]0;x\x07\x9b2J\u202e\u2028\x00\r\n紅\U000e0041"
+SHOWN = r"\u001b]0;x\u0007\u009b2J\u202e\u2028\u0000\r\n紅\udb40\udc41"
 HEAD = (
     "HTTP/1.1 200 OK\r\nX-Request-Id: 00000000-0000-0000-0000-000000000000\r\nX-Usage-Period: \x9b2J\r\n"
     "X-Usage-Meter: \x9b31m\r\nX-Usage-Limit: 1\r\nX-Usage-Committed: 1\r\nX-Usage-Reserved: 0\r\n"

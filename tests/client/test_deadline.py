@@ -1,5 +1,6 @@
 """Every call ends by its deadline, wherever and however the other side stops, on each way to the service."""
 
+import asyncio
 import socket
 import threading
 import time
@@ -13,7 +14,9 @@ from tests.client.blocking import Open
 from tests.client.hostile import WAYS, Peer, Step, listening
 from tests.harness.processes import until
 
-from sepu_client import NoAnswerError
+from sepu_client import NoAnswerError, Request
+from sepu_client.address import find_route
+from sepu_client.asyncio_connection import AsyncioConnection
 
 LATE = 10.0  # seconds; what never ends takes twice as long
 
@@ -111,3 +114,24 @@ def test_a_name_takes_no_longer_than_the_deadline(
         took = time.monotonic() - started
         answered.set()  # the end of an event loop waits for its resolver
     assert took < LATE
+
+
+@pytest.mark.parametrize(("first", "second"), [(0.2, 0.6), (2 * LATE, 0.2)])
+def test_the_exchanges_of_a_connection_end_by_their_own_time(first: float, second: float) -> None:
+    """On an event loop they share a timer, which is set for the first of them."""
+    answer = b"HTTP/1.1 204 No Content\r\n\r\n"
+
+    async def exchange(url: str) -> float:
+        route = find_route(url, None, "")
+        request = Request("GET", url, {}, b"", 1)
+        connection = await AsyncioConnection.open(route, time.monotonic() + first)
+        assert (await connection.exchange(request, time.monotonic() + first))[1]
+        started = time.monotonic()
+        with pytest.raises(TimeoutError):
+            await connection.exchange(request, started + second)
+        connection.close()
+        return time.monotonic() - started
+
+    with listening("plain", [Peer.request, lambda peer: peer.send(answer), Peer.request, Peer.silence]) as peer:
+        took = asyncio.run(exchange(peer.url))
+    assert second <= took < LATE

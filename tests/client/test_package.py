@@ -22,14 +22,14 @@ def test_it_needs_nothing_of_the_server() -> None:
     """Where sepu and what it needs cannot be imported."""
     script = """
 import sys
-for name in ("sepu", "numpy", "msgspec", "falcon", "psycopg", "gunicorn", "rich", "click", "httpx", "uvloop"):
+for name in ("sepu", "numpy", "falcon", "psycopg", "gunicorn", "rich", "click", "httpx", "uvloop"):
     sys.modules[name] = None
 import sepu_client
 sepu_client.Client("https://colors.example", "a-key").close()
 """
     done = completed([sys.executable, "-c", script])
     assert (done.returncode, done.stderr) == (0, "")
-    assert requires("sepu-client") == ["httptools>=0.9", "tinycss2>=1.5"]
+    assert requires("sepu-client") == ["httptools>=0.9", "msgspec>=0.21", "tinycss2>=1.5"]
     assert Path(sepu_client.__file__).with_name("py.typed").exists()  # or users have none of its types
 
 

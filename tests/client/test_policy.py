@@ -5,7 +5,7 @@ import itertools
 import json
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from importlib.metadata import version
@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.client.blocking import Open
 
 from sepu_client import Answer, Request, SearchResponse, async_client, calls, client, errors

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from sepu_client import Answer, Request
 from sepu_client.address import Route
-from sepu_client.messages import MAX_BODY, Lost
+from sepu_client.messages import MAX_BODY, Conversation, Lost
 from sepu_client.protocol import MAX_HEAD, Link
 from sepu_client.proxies import Proxy
-from sepu_client.tls import Conversation
 
 ROUTE = Route("http://localhost", "localhost", "localhost", 80)
 REQUEST = Request("POST", "http://localhost/v1/match", {"Host": "localhost"}, b"{}", 10)

@@ -80,11 +80,12 @@ def test_what_is_missing_or_of_another_type_is_refused(path: str) -> None:
                     del target[name]
                 else:
                     target[name] = wrong
-                if (name, wrong) == ("valueMismatchCount", "missing"):
+                if name == "valueMismatchCount" and wrong in (None, "missing"):
                     assert read(path, broken).value_mismatch_count is None
                 elif name != "outcome":  # which says nothing
                     tried += 1
-                    with pytest.raises(InvalidAnswerError, match=name) as raised:
+                    reason = "not" if isinstance(wrong, float) else name  # NaN is not JSON
+                    with pytest.raises(InvalidAnswerError, match=reason) as raised:
                         read(path, broken)
                     assert raised.value.request_id == REQUEST_ID
     assert tried > 30
@@ -99,8 +100,8 @@ def test_what_is_no_object_is_refused(path: str, body: bytes) -> None:
         read(path, body)
 
 
-@pytest.mark.parametrize("value", [10**400, -(10**400), float("inf")])
-def test_a_number_beyond_all_bounds_is_refused(value: float) -> None:
+@pytest.mark.parametrize("value", [10**400, -(10**400)])
+def test_a_number_beyond_all_bounds_is_refused(value: int) -> None:
     body = deepcopy(example("/v1/match"))
     body["results"][0]["matches"][0]["deltaE"] = value
     with pytest.raises(InvalidAnswerError, match="deltaE"):
@@ -130,6 +131,8 @@ def test_names_and_numbers_come_as_they_are() -> None:
     assert found.results[0].matches[0].name.pinyin == "fēi hóng"
     assert (found.results[0].matches[1].delta_e, found.results[0].matches[1].similarity) == (3.6956, 0.963)
     assert (found.request_id, found.idempotency_key) == (REQUEST_ID, "a-key-of-ours")
+    again = read("/v1/match", example("/v1/match"), {**HEADERS, "idempotency-replayed": "true"})
+    assert (found.replayed, again.replayed) == (False, True)
     with pytest.raises(AttributeError):
         found.replayed = True
     with pytest.raises(TypeError):

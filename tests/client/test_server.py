@@ -5,10 +5,10 @@ import logging
 import pickle
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.client.blocking import AnyClient
 from tests.client.conftest import Opened, url_of
 from tests.client.hostile import Peer, listening

@@ -43,7 +43,7 @@ def test_an_answer_without_a_length_ends_with_tls(open_client: Open, end: Step) 
         if end is close_notify:
             assert client.library().record_count == 161
         else:
-            with pytest.raises(NoAnswerError, match="the connection broke within an answer"):
+            with pytest.raises(NoAnswerError):
                 client.library()
 
 

@@ -16,7 +16,7 @@ from tests.client.blocking import Open
 
 import sepu_client
 
-SERVER = ["sepu", "numpy", "msgspec", "click", "rich", "falcon", "gunicorn", "psycopg", "joserfc"]
+SERVER = ["sepu", "numpy", "click", "rich", "falcon", "gunicorn", "psycopg", "joserfc"]
 
 
 class Service(BaseHTTPRequestHandler):
@@ -66,7 +66,7 @@ def test_it_is_the_installed_one() -> None:
 
 def test_nothing_of_the_server_is_there() -> None:
     assert [name for name in SERVER if find_spec(name)] == []
-    assert requires("sepu-client") == ["httptools>=0.9", "tinycss2>=1.5"]
+    assert requires("sepu-client") == ["httptools>=0.9", "msgspec>=0.21", "tinycss2>=1.5"]
 
 
 def test_a_call_over_a_socket(service: ThreadingHTTPServer, open_client: Open) -> None:

@@ -1,4 +1,4 @@
-"""`make prove-ledger`: puts a fault into a copy of the package, one at a time, and shows that a test notices it.
+"""`make prove-ledger`: puts a fault into the package or the client, one at a time, and shows that a test notices it.
 
 A mutant is a file of `patches`. Its head says which promise it breaks, and the test that notices that.
 """
@@ -19,8 +19,8 @@ from tests.package import Package, StalePatchError, copied, patched
 
 PATCHES = Path(__file__).parent / "patches"
 ROOT = PATCHES.parents[2]
-# What a mutant does not break, or it would be no more than a release that fails at once.
 ORDINARY_USE = "tests/metering/test_ordinary_use.py"
+ORDINARY_CALLS = "tests/client/test_connections.py::test_a_certificate_of_ones_own"  # of the client
 # For one test: what is not over by then says nothing, so a busy machine makes no mutant noticed.
 TEST_SECONDS = 300
 
@@ -29,6 +29,11 @@ class Mutant(NamedTuple):
     patch: Path
     promise: str
     check: str
+
+    @property
+    def ordinary(self) -> str:
+        """What it does not break, or it would be no more than a release that fails at once."""
+        return ORDINARY_CALLS if self.patch.stem.startswith("client_") else ORDINARY_USE
 
 
 def mutants(names: Sequence[str] = (), check: str = "") -> list[Mutant]:
@@ -62,10 +67,10 @@ def try_out(one: Mutant) -> tuple[bool, str]:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="sepu-mutant-") as directory:
         try:
-            failed, unusable = failures(patched(Path(directory), one.patch), ORDINARY_USE, one.check)
+            failed, unusable = failures(patched(Path(directory), one.patch), one.ordinary, one.check)
         except StalePatchError as error:
             failed, unusable = [], str(error)
-    broken = [name for name in failed if name.startswith(ORDINARY_USE)]
+    broken = [name for name in failed if name.startswith(one.ordinary)]
     noticed = bool(failed) and not broken and not unusable
     if noticed:
         what = failed[0]
@@ -86,7 +91,9 @@ def main(jobs: int, check: str, names: tuple[str, ...]) -> None:
     """Tries all mutants, or those of these names; fails if one is not noticed by the test that it names."""
     those = mutants(names, check)
     with tempfile.TemporaryDirectory(prefix="sepu-mutant-") as directory:
-        failed, unusable = failures(copied(Path(directory)), ORDINARY_USE, *sorted({one.check for one in those}))
+        failed, unusable = failures(
+            copied(Path(directory)), *sorted({name for one in those for name in (one.ordinary, one.check)})
+        )
     if failed or unusable:
         raise click.ClickException(f"without a mutant, these tests have to pass: {failed} {unusable}")
     noticed = 0

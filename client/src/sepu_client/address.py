@@ -2,19 +2,21 @@
 
 import re
 import socket
-import ssl
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 from sepu_client.proxies import HOST, Proxy, proxy_for, read_proxy
-from sepu_client.tls import system_context
+
+if TYPE_CHECKING:
+    import ssl
 
 PORTS = {"http": 80, "https": 443}
 _PATH = re.compile(r"([A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*")
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     """Says how the service is reached. `tls` verifies it, or is None for plain HTTP."""
 
     base: str  # the URL that targets are appended to
@@ -22,20 +24,12 @@ class Route:
     host: str
     port: int
     unix: str = ""  # the path of a socket
-    tls: ssl.SSLContext | None = None
+    tls: "ssl.SSLContext | None" = None
     proxy: Proxy | None = None
-    proxy_tls: ssl.SSLContext | None = None
-
-    def target(self, url: str) -> str:
-        """Returns the target of a request: the whole URL for a proxy that does not tunnel (RFC 9112, 3.2)."""
-        return url if self.proxy and not self.tls else url.removeprefix(self._origin)
-
-    @property
-    def _origin(self) -> str:
-        return f"{'https' if self.tls else 'http'}://{self.authority}"
+    proxy_tls: "ssl.SSLContext | None" = None
 
 
-def find_route(base_url: str, context: ssl.SSLContext | None, proxy: str | None, *, is_used: bool = True) -> Route:
+def find_route(base_url: str, context: "ssl.SSLContext | None", proxy: str | None, *, is_used: bool = True) -> Route:
     """Returns the way to the service. Raises ValueError for settings of the caller or the environment that are wrong.
 
     `context` replaces the system's certificates. `proxy` replaces the proxies of the environment; "" is none. A route
@@ -50,6 +44,8 @@ def find_route(base_url: str, context: ssl.SSLContext | None, proxy: str | None,
         return Route(f"{scheme}://{authority}{path}", authority, host, port)
     through = proxy_for(scheme, host, port) if proxy is None else read_proxy("proxy", proxy) if proxy else None
     if context is None and (scheme == "https" or (through and through.tls)):
+        from sepu_client.tls import system_context  # slow to import, as is `ssl`
+
         context = system_context()
     tls = context if scheme == "https" else None
     proxy_tls = context if through and through.tls else None

@@ -115,12 +115,18 @@ class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
                 return result
 
     async def _outcome(self, request: Request) -> Answer | Lost:
+        end = time.monotonic() + request.timeout
+        free = self._turns()
         try:
-            async with asyncio.timeout(request.timeout), self._turns():
-                if self._send_elsewhere is not None:
-                    self._connections.check_open()
-                    return normal(await self._send_elsewhere(request))
-                return await self._exchange(request, time.monotonic() + request.timeout)
+            if free.locked():
+                async with asyncio.timeout(request.timeout):
+                    await free.acquire()
+            else:
+                await free.acquire()
+            try:
+                return await self._exchange(request, end)
+            finally:
+                free.release()
         except Lost as lost:
             return lost.with_traceback(None)
         except TimeoutError:
@@ -141,18 +147,24 @@ class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
         return self._free
 
     async def _exchange(self, request: Request, end: float) -> Answer:
+        if self._send_elsewhere is not None:
+            self._connections.check_open()
+            async with asyncio.timeout(end - time.monotonic()):
+                return normal(await self._send_elsewhere(request))
         kept = self._connections.take()
         if kept is not None:
             try:
-                return await self._exchange_on(kept, request)
+                return await self._exchange_on(kept, request, end)
             except Lost as lost:
                 if not lost.unanswered:
                     raise
-        return await self._exchange_on(await AsyncioConnection.open(self._route, end), request)
+        async with asyncio.timeout(end - time.monotonic()):
+            opened = await AsyncioConnection.open(self._route, end)
+        return await self._exchange_on(opened, request, end)
 
-    async def _exchange_on(self, connection: AsyncioConnection, request: Request) -> Answer:
+    async def _exchange_on(self, connection: AsyncioConnection, request: Request, end: float) -> Answer:
         try:
-            answer, stays_open = await connection.exchange(request)
+            answer, stays_open = await connection.exchange(request, end)
         except BaseException:  # also by a cancellation: any doubt ends a connection
             connection.close()
             raise

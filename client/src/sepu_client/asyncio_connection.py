@@ -2,22 +2,29 @@
 
 import asyncio
 import socket
+import time
 from typing import Self, cast
 
 from sepu_client import connections
 from sepu_client.address import Route
 from sepu_client.connections import Address, destination, found, literal, new_socket, shares
-from sepu_client.messages import Answer, Lost, Request
+from sepu_client.messages import Answer, Conversation, Lost, Request, T
 from sepu_client.protocol import Link
-from sepu_client.tls import Conversation, T
 
 MAX_UNREAD = 16  # parts that may arrive between exchanges, such as TLS tickets
 
 
 class AsyncioConnection(asyncio.Protocol):
-    """Holds one connection to the service, on the event loop that made it. The caller limits the time."""
+    """Holds one connection to the service, on the event loop that made it.
+
+    `end` is always an instant of `time.monotonic`. One timer serves many exchanges: it is set for the end of the first,
+    and when it fires, for the end of the one in progress.
+    """
 
     _transport: asyncio.Transport
+    _timer: asyncio.TimerHandle | None = None
+    _due = 0.0  # when the timer fires
+    _end = 0.0  # of what is in progress
 
     def __init__(self, connected: socket.socket, route: Route) -> None:
         self._socket = connected
@@ -29,7 +36,7 @@ class AsyncioConnection(asyncio.Protocol):
 
     @classmethod
     async def open(cls, route: Route, end: float) -> Self:
-        """Connects until `end`, an instant of `time.monotonic`. Raises Lost or TimeoutError."""
+        """Connects. Raises Lost, or TimeoutError at `end`."""
         loop = asyncio.get_running_loop()
         try:
             addresses = literal(route) or found(await loop.getaddrinfo(*destination(route), type=socket.SOCK_STREAM))
@@ -40,15 +47,15 @@ class AsyncioConnection(asyncio.Protocol):
         try:
             connect = loop.create_unix_connection if route.unix else loop.create_connection
             await connect(lambda: made, sock=connected)
-            await made._converse(made._link.open())
+            await made._converse(made._link.open(), end)
         except BaseException:
             made.close()
             raise
         return made
 
-    async def exchange(self, request: Request) -> tuple[Answer, bool]:
-        """Sends a request; returns the answer, and whether the connection may be kept. Raises Lost."""
-        answer, stays = await self._converse(self._link.exchange(request))
+    async def exchange(self, request: Request, end: float) -> tuple[Answer, bool]:
+        """Sends a request; returns the answer, and whether the connection may be kept. Raises Lost or TimeoutError."""
+        answer, stays = await self._converse(self._link.exchange(request), end)
         return answer, stays and not self._received
 
     def is_usable(self) -> bool:
@@ -83,6 +90,8 @@ class AsyncioConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """Takes the end, or that the connection broke."""
+        if self._timer:
+            self._timer.cancel()
         self._came(None if error else b"")
 
     def _came(self, data: bytes | None) -> None:
@@ -93,13 +102,15 @@ class AsyncioConnection(asyncio.Protocol):
         elif not self._waiting.done():
             self._waiting.set_result(None)
 
-    async def _converse(self, conversation: Conversation[T]) -> T:
+    async def _converse(self, conversation: Conversation[T], end: float) -> T:
+        self._end = end
         try:
             sending: bytes = next(conversation)
             while True:
                 if sending:
                     self._transport.write(sending)
                 if not self._received:
+                    self._limit()
                     self._waiting = self._loop.create_future()
                     await self._waiting
                     self._waiting = None
@@ -107,6 +118,24 @@ class AsyncioConnection(asyncio.Protocol):
         except StopIteration as ended:
             result: T = ended.value
             return result
+
+    def _limit(self) -> None:
+        """Has the timer fire by the end. Raises TimeoutError."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        if self._timer is None or self._due > self._end:
+            if self._timer:
+                self._timer.cancel()
+            self._timer, self._due = self._loop.call_later(left, self._fired), self._end
+
+    def _fired(self) -> None:
+        self._timer = None
+        if self._waiting and not self._waiting.done():
+            try:
+                self._limit()
+            except TimeoutError as error:
+                self._waiting.set_exception(error)
 
 
 async def _connect(addresses: list[Address], end: float) -> socket.socket:

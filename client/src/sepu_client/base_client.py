@@ -1,13 +1,15 @@
 """Provides the common part of both clients: the options, and the objects made from them."""
 
-import ssl
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from sepu_client.address import find_route
 from sepu_client.connections import C, Connections
 from sepu_client.messages import OwnHeaders, Request, Requests, Secret
 from sepu_client.retries import DEADLINE, TIMEOUT, checked_seconds
+
+if TYPE_CHECKING:
+    import ssl
 
 A = TypeVar("A")  # what `send` returns: an answer, or an awaitable of one
 
@@ -22,7 +24,7 @@ class BaseClient(Generic[A, C]):
         *,
         timeout: float = TIMEOUT,
         deadline: float = DEADLINE,
-        ssl_context: ssl.SSLContext | None = None,
+        ssl_context: "ssl.SSLContext | None" = None,
         proxy: str | None = None,
         headers: OwnHeaders | None = None,
         send: Callable[[Request], A] | None = None,

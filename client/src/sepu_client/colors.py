@@ -1,6 +1,6 @@
 """Reads colours as people write them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from itertools import islice
 from math import nan
@@ -28,10 +28,11 @@ def read_colors(colors: Iterable[ColorLike], scale: int | None = None, *, most: 
     """
     if scale not in (None, 1, 255):
         raise ValueError(f"scale must be 1 or 255, not {scale!r}")
-    if isinstance(colors, str | Mapping):
-        raise TypeError(f"{shown(colors)} is one colour, and not a list of colours; write [{shown(colors)}]")
-    if not isinstance(colors, Iterable):
-        raise TypeError(f"{shown(colors)} is not a list of colours; {_FORMS}")
+    if not isinstance(colors, (list, tuple)):  # PERF: the other types take longer to ask for
+        if isinstance(colors, str | Mapping):
+            raise TypeError(f"{shown(colors)} is one colour, and not a list of colours; write [{shown(colors)}]")
+        if not isinstance(colors, Iterable):
+            raise TypeError(f"{shown(colors)} is not a list of colours; {_FORMS}")
     given = list(colors if most is None else islice(colors, most + 1))
     if len(given) == 3 and all(_is_number(value) for value in given):
         raise TypeError(
@@ -45,16 +46,15 @@ def read_colors(colors: Iterable[ColorLike], scale: int | None = None, *, most: 
 def _read(color: object, scale: int | None) -> RGB:
     if isinstance(color, str):
         return _read_text(trim_color(color))
-    channels: Iterable[object]
+    if isinstance(color, (tuple, list)):
+        return _scaled(color, color, scale)
     if isinstance(color, Mapping):
         if set(color) != {"r", "g", "b"}:
             raise ValueError(f"{shown(dict(color))} does not have exactly r, g and b; {_FORMS}")
-        channels = (color["r"], color["g"], color["b"])
-    elif isinstance(color, Iterable):
-        channels = list(color)
-    else:
-        raise TypeError(f"{shown(color)} is not a colour; {_FORMS}")
-    return _scaled(list(channels), color, scale)
+        return _scaled((color["r"], color["g"], color["b"]), color, scale)
+    if isinstance(color, Iterable):
+        return _scaled(list(color), color, scale)
+    raise TypeError(f"{shown(color)} is not a colour; {_FORMS}")
 
 
 def _read_text(text: str) -> RGB:
@@ -73,17 +73,10 @@ def _read_text(text: str) -> RGB:
     return RGB(*map(float, rgb))
 
 
-def _scaled(channels: list[object], color: object, scale: int | None) -> RGB:
+def _scaled(channels: Sequence[object], color: object, scale: int | None) -> RGB:
     if len(channels) != 3:
         raise ValueError(f"{shown(color)} has {len(channels)} channels; {_FORMS}")
-    numbers = []
-    for channel in channels:
-        if not _is_number(channel):
-            raise TypeError(f"{shown(channel)} is not a number; {_FORMS}")
-        try:
-            numbers.append(float(channel))
-        except (ValueError, OverflowError):  # a signalling NaN, an integer of 400 digits
-            numbers.append(nan)
+    numbers = [_number(channel) for channel in channels]
     greatest = scale or 255
     for number in numbers:
         if not 0 <= number <= greatest:  # nor NaN
@@ -98,7 +91,16 @@ def _scaled(channels: list[object], color: object, scale: int | None) -> RGB:
             f"no channel of {shown(color)} exceeds 1: "
             "pass scale=1 if 1 is the greatest value of a channel, scale=255 if not"
         )
-    return RGB(*(number * 255 if scale == 1 else number for number in numbers))
+    return RGB(*[number * 255 for number in numbers] if scale == 1 else numbers)
+
+
+def _number(channel: object) -> float:
+    if not _is_number(channel):
+        raise TypeError(f"{shown(channel)} is not a number; {_FORMS}")
+    try:
+        return float(channel)
+    except (ValueError, OverflowError):  # a signalling NaN, an integer of 400 digits
+        return nan
 
 
 def _is_number(value: object) -> TypeGuard[float]:

@@ -1,12 +1,13 @@
 """The command `sepu-client`: calls the service from a shell."""
 
 import argparse
-import dataclasses
 import io
 import json
 import os
 import sys
 from collections.abc import Iterator
+
+import msgspec
 
 from sepu_client import (
     Client,
@@ -94,7 +95,7 @@ def _call(client: Client, arguments: argparse.Namespace) -> MatchResponse | Sear
 def lines(answer: MatchResponse | SearchResponse | UsageResponse, *, as_json: bool) -> Iterator[str]:
     """Returns what is printed of an answer, as it came."""
     if as_json:
-        yield json.dumps(dataclasses.asdict(answer), ensure_ascii=False)
+        yield msgspec.json.encode(answer).decode()
     elif isinstance(answer, UsageResponse):
         for meter in answer.usage:
             yield f"{meter.meter}  {meter.period}: {meter.committed} of {meter.limit} units, {meter.remaining} remain"

@@ -5,10 +5,14 @@ import socket
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sepu_client.address import Route
 from sepu_client.messages import Lost
+
+if TYPE_CHECKING:
+    from sepu_client.asyncio_connection import AsyncioConnection
+    from sepu_client.socket_connection import SocketConnection
 
 IDLE_SECONDS = 30.0  # the service closes after 75, and many firewalls and balancers forget after 60
 
@@ -25,20 +29,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 Address = tuple[socket.AddressFamily, Any]
 
-
-class Connection(Protocol):
-    """Describes a connection that can be kept."""
-
-    def is_usable(self) -> bool:
-        """Returns whether it is open, and nothing came that nobody asked for."""
-        ...
-
-    def close(self) -> None:
-        """Closes it without a handshake."""
-        ...
-
-
-C = TypeVar("C", bound=Connection)
+C = TypeVar("C", bound="SocketConnection | AsyncioConnection")
 
 
 class Connections(Generic[C]):

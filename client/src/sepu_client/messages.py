@@ -1,12 +1,19 @@
 """Defines the client's messages: requests, answers, and the loss of an answer."""
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Mapping
 from functools import cache
 from typing import Any, Generic, TypeVar
 
+from msgspec import Struct
+
 T = TypeVar("T")
+
+Conversation = Generator[bytes, bytes | None, T]
+"""Yields bytes to send, takes received bytes, and returns its result.
+
+b"" comes when the other side has ended the connection, None when the connection broke.
+"""
 
 MAX_BODY = 2**20  # bytes of an answer's body; the service sends a few thousand
 
@@ -23,8 +30,7 @@ _RESERVED = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """Holds one attempt of a call, as a function in place of the network gets it.
 
     `timeout` is the number of seconds that the attempt may take. `headers` contains the API key.
@@ -32,20 +38,25 @@ class Request:
 
     method: str
     url: str
-    # Tools print the variables of a traceback's frames.
-    headers: Headers = field(repr=False)
-    body: bytes = field(repr=False)
+    headers: Headers
+    body: bytes
     timeout: float
 
+    def __repr__(self) -> str:
+        """Returns it without the API key: tools print the variables of a traceback's frames."""
+        return f"Request({self.method!r}, {self.url!r})"
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+
+class Answer(Struct, frozen=True):
     """Holds an HTTP response, whole and without a content coding. `headers` may have any case."""
 
     status: int
-    # The other side might echo the request.
-    headers: Headers = field(repr=False)
-    body: bytes = field(repr=False)
+    headers: Headers
+    body: bytes
+
+    def __repr__(self) -> str:
+        """Returns only the status: the other side might echo the request."""
+        return f"Answer({self.status})"
 
 
 class Lost(Exception):  # noqa: N818  (it never leaves this package)
@@ -73,8 +84,7 @@ def normal(answer: Answer) -> Answer:
     return Answer(answer.status, {name.lower(): value for name, value in answer.headers.items()}, answer.body)
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Generic[T]):
+class Call(Struct, Generic[T], frozen=True):
     """Holds one intent of the caller: every attempt sends exactly this."""
 
     method: str
@@ -114,13 +124,14 @@ class Requests:
 
     def of(self, call: Call[Any], timeout: float) -> Request:
         """Returns the request of one attempt. Raises what the caller's function for headers raises."""
-        own = _checked(self._own()) if callable(self._own) else self._own or {}
-        entity = {}
+        headers = self._fixed.copy()
         if call.idempotency_key is not None:
-            entity["Idempotency-Key"] = call.idempotency_key
+            headers["Idempotency-Key"] = call.idempotency_key
         if call.content:
-            entity |= {"Content-Type": "application/json", "Content-Length": str(len(call.content))}
-        headers = self._fixed | entity | own
+            headers["Content-Type"] = "application/json"
+            headers["Content-Length"] = str(len(call.content))
+        if self._own:
+            headers |= _checked(self._own()) if callable(self._own) else self._own
         return Request(call.method, self._base + call.target, headers, call.content, timeout)
 
 

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from sepu_client.address import Route
-from sepu_client.messages import MAX_BODY, Answer, Lost, Request
+from sepu_client.messages import MAX_BODY, Answer, Conversation, Lost, Request, T
 from sepu_client.retries import is_plain
-from sepu_client.tls import Conversation, T, Tls
+
+if TYPE_CHECKING:
+    from sepu_client.tls import Tls
 
 MAX_HEAD = 65_536  # bytes of heads: of an answer and the informational ones before it; the parser takes megabytes
 _MAX_CHUNKED = 4 * MAX_BODY  # bytes of a chunked body with its framing
@@ -20,11 +23,20 @@ class Link:
 
     def __init__(self, route: Route) -> None:
         self._route = route
+        self._origin, self._credentials = f"{'https' if route.tls else 'http'}://{route.authority}", ""
+        if route.proxy and not route.tls:  # a proxy that does not tunnel takes whole URLs (RFC 9112, 3.2)
+            self._origin = ""
+            if route.proxy.authorization:
+                self._credentials = f"Proxy-Authorization: {route.proxy.authorization}\r\n"
         self._layers: list[Tls] = []  # outermost first
 
     def open(self) -> Conversation[None]:
         """Does everything before the first request: TLS, and the tunnel of a proxy."""
         route, proxy = self._route, self._route.proxy
+        if not (route.tls or route.proxy_tls):
+            return
+        from sepu_client.tls import Tls  # slow to import, as is `ssl`
+
         if proxy and route.proxy_tls:
             yield from self._secure(Tls(route.proxy_tls, proxy.host))
         if route.tls:
@@ -34,8 +46,8 @@ class Link:
 
     def exchange(self, request: Request) -> Conversation[tuple[Answer, bool]]:
         """Sends a request, and returns its answer, and whether the connection can carry another one."""
-        answer, is_whole = yield from self._within(_exchange(lambda: self._bytes(request)))
-        return answer, is_whole and all(layer.is_quiet for layer in self._layers)
+        exchange = _exchange(self._bytes, request)
+        return self._exchange_within(exchange) if self._layers else exchange
 
     def stays_open_after(self, received: bytes) -> bool:
         """Returns whether only TLS data, such as a ticket, came between two exchanges."""
@@ -46,7 +58,7 @@ class Link:
             return False
         return not received and all(layer.is_quiet for layer in self._layers)
 
-    def _secure(self, layer: Tls) -> Conversation[None]:
+    def _secure(self, layer: "Tls") -> Conversation[None]:
         yield from self._within(layer.handshake())
         self._layers.append(layer)
 
@@ -55,12 +67,14 @@ class Link:
             conversation = layer.carrying(conversation)
         return conversation
 
+    def _exchange_within(self, exchange: Conversation[tuple[Answer, bool]]) -> Conversation[tuple[Answer, bool]]:
+        answer, is_whole = yield from self._within(exchange)
+        return answer, is_whole and all(layer.is_quiet for layer in self._layers)
+
     def _bytes(self, request: Request) -> bytes:
-        lines = [f"{request.method} {self._route.target(request.url)} HTTP/1.1"]
-        lines += [f"{name}: {value}" for name, value in request.headers.items()]
-        if self._route.proxy and not self._route.tls and self._route.proxy.authorization:
-            lines.append(f"Proxy-Authorization: {self._route.proxy.authorization}")
-        return "\r\n".join([*lines, "", ""]).encode() + request.body
+        lines = "".join([f"{name}: {value}\r\n" for name, value in request.headers.items()])
+        target = request.url.removeprefix(self._origin)
+        return f"{request.method} {target} HTTP/1.1\r\n{lines}{self._credentials}\r\n".encode() + request.body
 
 
 @lru_cache(256)
@@ -76,9 +90,6 @@ class _Parts:
         self.has_head = self.is_complete = self.has_surplus = False
         self.body = bytearray()
 
-    def on_message_begin(self) -> None:
-        self.has_surplus = self.is_complete
-
     def on_header(self, name: bytes, value: bytes) -> None:
         """Takes a header, and no trailer."""
         if not self.has_head:
@@ -86,7 +97,8 @@ class _Parts:
             self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
 
     def on_headers_complete(self) -> None:
-        self.has_head = True
+        """Takes the end of a head, also that of another answer."""
+        self.has_head, self.has_surplus = True, self.is_complete
 
     def on_body(self, part: bytes) -> None:
         self.body += part
@@ -102,26 +114,25 @@ def _parse(parser: HttpResponseParser, data: bytes) -> None:
         raise Lost("the answer is not HTTP") from None
 
 
-def _exchange(request: Callable[[], bytes]) -> Conversation[tuple[Answer, bool]]:
+def _exchange(to_bytes: Callable[[Request], bytes], request: Request) -> Conversation[tuple[Answer, bool]]:
     """Returns an answer, and whether its end is known and nothing followed it."""
-    received = yield request()
-    if not received:
+    data = yield to_bytes(request)
+    if not data:
         raise Lost("the connection was closed before an answer", unanswered=True)
-    data = bytearray(received)
-    read = 0
+    left = MAX_HEAD
     while True:
-        head = yield from _head(data, MAX_HEAD - read)
-        read += len(head)
+        head, data = yield from _head(data, left)
+        left -= len(head)
         parts = _Parts()
         parser = HttpResponseParser(parts)
         _parse(parser, head)
-        status = parser.get_status_code()
-        if not parts.has_head or parts.body or not parser.get_http_version().startswith("1."):
+        status, version = parser.get_status_code(), parser.get_http_version()
+        if not parts.has_head or parts.body or not version.startswith("1."):
             raise Lost("the answer is not HTTP")
         if status >= 200:
             break
     headers = parts.headers
-    stays = parser.get_http_version() == "1.1" and "close" not in headers.get("connection", "").lower()
+    stays = version == "1.1" and "close" not in headers.get("connection", "").lower()
     if not is_plain(headers):
         return Answer(status, headers, b""), False
     if parts.is_complete:
@@ -131,44 +142,52 @@ def _exchange(request: Callable[[], bytes]) -> Conversation[tuple[Answer, bool]]
             raise Lost("the answer has a transfer coding, and none was accepted")
         is_whole = yield from _chunked(parser, parts, data)
         return Answer(status, headers, bytes(parts.body)), stays and is_whole
-    if "content-length" in headers:
-        length = int(headers["content-length"])  # which the parser has checked
-        while len(data) < min(length, MAX_BODY + 1):
-            data += yield from _more()
-        is_whole = len(data) == length
-        del data[length:]
-        return Answer(status, headers, bytes(data)), stays and is_whole
-    while len(data) <= MAX_BODY:
+    length = int(headers.get("content-length", "-1"))  # which the parser has checked
+    if len(data) == length:
+        return Answer(status, headers, data), stays
+    data, is_whole = yield from _body(data, length)
+    return Answer(status, headers, data), stays and is_whole
+
+
+def _head(data: bytes, most: int) -> Conversation[tuple[bytes, bytes]]:
+    """Returns the head that the data begins with, and what follows it."""
+    end = data.find(_END_OF_HEAD)
+    if end < 0:
+        grown = bytearray(data)
+        while end < 0 and len(grown) <= most:
+            searched = max(0, len(grown) - len(_END_OF_HEAD) + 1)
+            grown += yield from _more()
+            end = grown.find(_END_OF_HEAD, searched)
+        data = bytes(grown)
+    end += len(_END_OF_HEAD)
+    if not len(_END_OF_HEAD) <= end <= most:
+        raise Lost(f"the head of the answer has more than {MAX_HEAD} bytes")
+    return data[:end], data[end:]
+
+
+def _body(data: bytes, length: int) -> Conversation[tuple[bytes, bool]]:
+    """Returns a body, and whether nothing followed it. One without a length, -1, ends with the connection."""
+    grown = bytearray(data)
+    if length >= 0:
+        while len(grown) < min(length, MAX_BODY + 1):
+            grown += yield from _more()
+        return bytes(grown[:length]), len(grown) == length
+    while len(grown) <= MAX_BODY:
         received = yield b""
         if received is None:
             raise Lost("the connection broke within an answer")
         if not received:
             break
-        data += received
-    return Answer(status, headers, bytes(data)), False
+        grown += received
+    return bytes(grown), False
 
 
-def _head(data: bytearray, most: int) -> Conversation[bytes]:
-    """Removes a head from the data."""
-    searched = 0
-    while (end := data.find(_END_OF_HEAD, searched)) < 0 and len(data) <= most:
-        searched = max(0, len(data) - len(_END_OF_HEAD) + 1)
-        data += yield from _more()
-    end += len(_END_OF_HEAD)
-    if not len(_END_OF_HEAD) <= end <= most:
-        raise Lost(f"the head of the answer has more than {MAX_HEAD} bytes")
-    head = bytes(data[:end])
-    del data[:end]
-    return head
-
-
-def _chunked(parser: HttpResponseParser, parts: _Parts, data: bytearray) -> Conversation[bool]:
+def _chunked(parser: HttpResponseParser, parts: _Parts, received: bytes) -> Conversation[bool]:
     """Reads a chunked body; returns whether it ended, and where the data ended.
 
     The parser skips the ends of lines behind it, so its last bytes are compared.
     """
     read, last = 0, b""
-    received = bytes(data)
     while True:
         try:
             _parse(parser, received)
@@ -199,15 +218,14 @@ def _tunnel(host: str, port: int, authorization: str) -> Conversation[None]:
     authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     credentials = f"Proxy-Authorization: {authorization}\r\n" if authorization else ""
     received = yield f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{credentials}\r\n".encode()
-    data = bytearray(received or b"")
-    if not data:
+    if not received:
         raise Lost("the proxy closed the connection")
-    head = yield from _head(data, MAX_HEAD)
+    head, surplus = yield from _head(received, MAX_HEAD)
     parts = _Parts()
     parser = HttpResponseParser(parts)
     _parse(parser, head)
     status = parser.get_status_code()
     if not 200 <= status < 300:
         raise Lost(f"the proxy answered {status} to CONNECT", final=400 <= status < 500)
-    if data:
+    if surplus:
         raise Lost("the proxy sent more than the head of an answer to CONNECT")

@@ -3,8 +3,9 @@
 import os
 import re
 from base64 import b64encode
-from dataclasses import dataclass, field
 from urllib.parse import unquote_to_bytes, urlsplit
+
+from msgspec import Struct
 
 HOST = re.compile(r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*\.?")
 
@@ -16,14 +17,17 @@ _NAMES = {
 _EXCEPTIONS = ("no_proxy", "NO_PROXY")
 
 
-@dataclass(frozen=True, slots=True)
-class Proxy:
+class Proxy(Struct, frozen=True):
     """Describes an HTTP proxy. `authorization` is the value of its header, or empty."""
 
     host: str
     port: int
     tls: bool
-    authorization: str = field(repr=False)
+    authorization: str
+
+    def __repr__(self) -> str:
+        """Returns it without the password."""
+        return f"Proxy({self.host!r}, {self.port})"
 
 
 def proxy_for(scheme: str, host: str, port: int) -> Proxy | None:

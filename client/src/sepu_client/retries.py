@@ -1,6 +1,5 @@
 """Decides what an answer means: the result, an error, or another attempt. Both clients share it."""
 
-import logging
 import math
 import re
 import time
@@ -14,8 +13,6 @@ from sepu_client import results
 from sepu_client.errors import ApiError, Error, InvalidAnswerError, NoAnswerError, error_class
 from sepu_client.messages import MAX_BODY, Answer, Call, Lost
 from sepu_client.results import Unreadable
-
-log = logging.getLogger("sepu_client")
 
 T = TypeVar("T")
 
@@ -71,6 +68,9 @@ def settle(
         left = end - clock() - wait
         if not error.retried or left <= 0:
             raise error
+        import logging  # slow to import, and seldom needed
+
+        log = logging.getLogger("sepu_client")
         log.info("%s: %s; it is sent again in %.2f seconds", call.target.partition("?")[0], error, wait)
     raise AssertionError  # count() has no end
 
@@ -100,14 +100,17 @@ def _request_id(answer: Answer) -> str | None:
 
 def _known(call: Call[Any], answer: Answer) -> dict[str, Any]:
     """Returns the fields of the result that are not in the body."""
-    known: dict[str, Any] = {"request_id": _request_id(answer)}
-    if known["request_id"] is None:
+    request_id = _request_id(answer)
+    if request_id is None:
         raise Unreadable("the header X-Request-Id is missing or no UUID")
-    if call.idempotency_key is not None:
-        known["usage"] = results.read_usage_headers(answer.headers)
-        known["replayed"] = answer.headers.get("idempotency-replayed") == "true"
-        known["idempotency_key"] = call.idempotency_key
-    return known
+    if call.idempotency_key is None:
+        return {"request_id": request_id}
+    return {
+        "request_id": request_id,
+        "usage": results.read_usage_headers(answer.headers),
+        "replayed": answer.headers.get("idempotency-replayed") == "true",
+        "idempotency_key": call.idempotency_key,
+    }
 
 
 def is_plain(headers: Mapping[str, str]) -> bool:
@@ -133,7 +136,7 @@ def _error(call: Call[T], outcome: Answer | Lost) -> Error:
     code = snapshot = None
     with suppress(Unreadable):
         found = results.read_error_code(_content(outcome))
-        code = found if isinstance(found, str) and _CODE.fullmatch(found) else None
+        code = found if _CODE.fullmatch(found) else None
     with suppress(Unreadable):
         snapshot = results.read_usage_headers(outcome.headers)
     pointer = outcome.headers.get("x-error-pointer", "")

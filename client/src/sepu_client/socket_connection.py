@@ -11,9 +11,8 @@ from typing import Any, Self
 
 from sepu_client.address import Route
 from sepu_client.connections import Address, destination, found, literal, new_socket, shares
-from sepu_client.messages import Answer, Lost, Request
+from sepu_client.messages import Answer, Conversation, Lost, Request, T
 from sepu_client.protocol import Link
-from sepu_client.tls import Conversation, T
 
 _PART = 16_384  # bytes that are read at a time: more than an answer has
 
@@ -71,10 +70,10 @@ class SocketConnection:
 
     def _send(self, data: bytes, end: float) -> bool:
         """Sends all, or returns false if the connection is broken."""
-        left = memoryview(data)
-        while left:
+        sent = 0
+        while sent < len(data):
             try:
-                left = left[self._socket.send(left) :]
+                sent += self._socket.send(data[sent:])
             except BlockingIOError:
                 if not _readiness(self._socket, for_sending=True)(_left(end)):
                     raise TimeoutError from None

@@ -1,19 +1,9 @@
 """Speaks TLS without I/O, so that both clients do it alike, also within TLS, and see how a connection ends."""
 
 import ssl
-from collections.abc import Generator
 from pathlib import Path
-from typing import TypeVar
 
-from sepu_client.messages import Lost
-
-T = TypeVar("T")
-
-Conversation = Generator[bytes, bytes | None, T]
-"""Yields bytes to send, takes received bytes, and returns its result.
-
-b"" comes when the other side has ended the connection, None when the connection broke.
-"""
+from sepu_client.messages import Conversation, Lost, T
 
 _PART = 65536
 
