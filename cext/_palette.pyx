@@ -567,7 +567,7 @@ cdef class Palette:
 
         The same palette gives the same bytes. They may be stored: `Palette(rgb, index=bytes)` needs no time to build
         them. Releases the GIL. `threads`: how many to use; None: as many as there are processors. `progress` is called
-        with the share that is done, above 0 and up to 1.
+        with the fraction done, above 0 and up to 1.
         """
         from sepu import _index_builder
 
@@ -659,16 +659,16 @@ cdef class Palette:
         """Finds the `k` colours nearest to each colour of an array, in the order of `nearest`.
 
         `rgb`: real numbers, shape (..., 3), such as an image's (height, width, 3); fastest as uint8. `scale`: the greatest
-        value that a channel may have, 1 or 255; only uint8 and Python's int, which are from 0 to 255, need none. With a
+        value that a channel may have, 1 or 255; only uint8 and int64, which are from 0 to 255, need none. With a
         fourth channel, alpha, `background` shows through: three numbers from 0 to 255. `threads`: how many to use; None:
         as many as there are processors.
 
         `lab`, instead of `rgb`: L*a*b*, shape (..., 3), of any colours, even outside sRGB, for the 2 degree observer.
         `white`: their white point, "D65" or "D50", which is adapted by Bradford's method (ICC.1, CSS Color 4).
 
-        Returns indices, intp (..., k), and their differences, float64 (..., k). Raises ValueError for another shape, for
-        another type without `scale`, for a channel beyond it, for L*a*b* that is not finite, and unless 1 <= k <= size.
-        Releases the GIL while it works.
+        Returns positions in the palette, intp (..., k), and their differences, float64 (..., k). Raises ValueError for
+        another shape, for another type without `scale`, for a channel beyond it, for L*a*b* that is not finite, and
+        unless 1 <= k <= size. Releases the GIL while it works.
         """
         self.check_k(k)
         threads = count_threads(threads)

@@ -21,8 +21,12 @@ cpdef as_array(values, str name):
 
 cdef check_numbers(array, str name):
     if array.dtype.kind not in "uif":
-        nullable = "; of pandas' nullable columns take frame.dropna().to_numpy(int)" if array.dtype.kind == "O" else ""
-        raise TypeError(f"{name} must be real numbers, not {array.dtype}{nullable}")
+        hint = ""
+        if array.dtype.kind == "O" and array.size and isinstance(array.flat[0], (tuple, list)):
+            hint = f"; of a column of tuples take {name}.tolist()"
+        elif array.dtype.kind == "O":
+            hint = "; of pandas' nullable columns take frame.dropna().to_numpy(int)"
+        raise TypeError(f"{name} must be real numbers, not {array.dtype}{hint}")
 
 
 cpdef check_shape(array, str name, most_channels=3):
@@ -65,7 +69,7 @@ cdef const double[:, ::1] read_rows(values, str name, limits, str problem) excep
 def read_scale(array, scale, str name):
     """Returns the greatest value that a channel of `array` may have: `scale`, 255 or 1.
 
-    uint8 and Python's int are from 0 to 255 also without `scale`. Every other type raises ValueError then: floats from 0
+    uint8 and int64 are from 0 to 255 also without `scale`. Every other type raises ValueError then: floats from 0
     to 1, and 16 bits of which few are used, look the same as a dark picture.
     """
     if scale is None:

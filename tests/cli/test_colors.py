@@ -26,6 +26,7 @@ from tests.programs import node_program
 import sepu
 from sepu import limits
 from sepu.cli.palette_formats import WRITERS, Entry
+from sepu.library.palette_files import READERS
 
 RED, PINK = (200, 60, 35), (244, 121, 131)
 ATTRIBUTION = sepu.load().attribution
@@ -249,6 +250,11 @@ def test_an_encoding_without_chinese_is_named() -> None:
 def test_an_argument_that_is_not_utf_8_is_named() -> None:
     assert printed(process("search", b"\xff\xfe", "--json"))["colors"] == []
     assert process("account", "show", b"\xff").returncode == 1
+
+
+def test_the_help_names_the_formats_of_palettes() -> None:
+    shown = text(invoke("match", "--help"))
+    assert all(f" {suffix}" in shown for suffix in (".tokens.json", *READERS))
 
 
 def test_a_palette_in_a_file_answers_with_its_names(photo: str, tmp_path: Path) -> None:

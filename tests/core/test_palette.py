@@ -308,6 +308,7 @@ def test_masked_values_are_refused() -> None:
         ([0xC83C23, 0xFFFFFF, 0], "sepu.hex_to_rgb"),
         ([200, 60, 35, 255, 0], r"\(5,\)$"),
         (np.array([[1, 2, None]]), r"dropna\(\)"),
+        (np.fromiter([(1, 2, 3), (4, 5, 6)], object), r"not object; of a column of tuples take rgb\.tolist\(\)$"),
     ],
 )
 def test_a_refusal_says_what_may_be_meant(values: Any, hint: str) -> None:

@@ -49,7 +49,7 @@ def _format_options(command: F) -> F:
 _palette_option = click.option(
     "--palette",
     type=click.Path(exists=True, dir_okay=False),
-    help=f"Take colours and names from this file: {', '.join(READERS)}.",
+    help=f"Take colours and names from this file: .tokens.json, {', '.join(READERS)}.",
 )
 
 

@@ -154,8 +154,8 @@ class Collection(Generic[R, M, S]):
 
         Each pixel counts for the colour that is nearest to it. `image`: a file's path, an open file, its content as
         bytes, or an image of Pillow's (for these install 'sepu[image]'), or an array of shape (height, width, 3) or,
-        with alpha, (height, width, 4). A pixel counts as much as it is opaque. `scale`: the greatest value that a
-        channel of an array may have, 1 or 255; only uint8 and Python's int, which are from 0 to 255, need none.
+        with alpha, (height, width, 4). A pixel is weighted by its opacity. `scale`: the greatest value that a
+        channel of an array may have, 1 or 255; only uint8 and int64, which are from 0 to 255, need none.
         `within`: merges a colour into a more frequent one that differs by at most this ΔE (CIEDE2000); 20 leaves the
         few dominant ones. `top`: how many colours at most.
 
@@ -190,7 +190,7 @@ class Collection(Generic[R, M, S]):
 
         @abstractmethod
         def palette(self) -> Palette:
-            """Makes the palette of the colours; an index of the palette is the index of its record."""
+            """Makes the palette of the colours; positions in it are those of the records."""
 
         @abstractmethod
         def _index_names(self) -> dict[str, list[int]]:

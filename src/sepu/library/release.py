@@ -68,7 +68,7 @@ class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
     """A verified release: its manifest, and a collection of its records in library order.
 
     Iterable, with a length; `release["fei-hong"]` is the record of that slug or name. It makes a `palette()` and an
-    index of the `names()`, which answer with places in `records`: keep them, making them takes milliseconds. `index`
+    index of the `names()`, which answer with positions in `records`: keep them, making them takes milliseconds. `index`
     makes matching faster; if it is None, the answers are the same. `attribution` has the lines that must go with
     whatever is made of the colours.
     """
@@ -119,7 +119,7 @@ class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
         return places | {record.slug: [place] for place, record in enumerate(self.records)}
 
     def palette(self) -> Palette:
-        """Makes the palette of the records' colours; an index of the palette is the index of its record.
+        """Makes the palette of the records' colours; positions in it are those of `records`.
 
         Raises ReleaseError if the index is not one of these colours.
         """
