@@ -26,7 +26,7 @@ serving:
 
 .venv/python:
 	sh requirements/check-python.sh $(PYTHON)
-	echo "sepu: making a Python environment in .venv (some 5 seconds)"
+	echo "sepu: making a Python environment in .venv (some 5 seconds; each step takes longer on a busy machine)"
 	$(PYTHON) -m venv --clear .venv
 	touch $@
 
@@ -35,7 +35,7 @@ mended: .venv/python
 	for package in .venv/lib/*/site-packages/*.dist-info; do test -f $$package/INSTALLER || rm -rf $$package; done
 
 .venv/packages: requirements/embedded.txt | mended
-	echo "sepu: installing the packages that serving needs (190 MB, some 20 seconds)"
+	echo "sepu: installing the packages that serving needs (190 of 230 MB, some 20 seconds)"
 	$(PIP) $(PROGRESS) --require-hashes -r $<
 	touch $@
 

@@ -43,8 +43,13 @@ def test_examples_are_what_a_server_answers(ask: Ask, connection: psycopg.Connec
         "customers.md": 3,
         "designers.md": 2,
         "package.md": 1,
-        "python.md": 2,
+        "python.md": 1,
     }
+
+
+def test_the_readme_gives_the_size_that_make_serve_prints() -> None:
+    (size,) = re.findall(r"first start installs (\d+) MB", " ".join((ROOT / "README.md").read_text("utf-8").split()))
+    assert f"of {size} MB" in (ROOT / "Makefile").read_text("utf-8")
 
 
 def test_what_is_said_to_install_can_be_installed() -> None:

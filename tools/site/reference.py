@@ -9,7 +9,7 @@ _Node = Mapping[str, Any]
 
 _RANGES = (("minimum", "maximum", ""), ("minLength", "maxLength", " characters"), ("minItems", "maxItems", " items"))
 _FACETS = {"format": "{}", "const": "always {}", "pattern": "matching {}", "default": "{} if left out"}
-_OTHERS = {False: "no other members", True: "other members may come"}
+_OTHERS = {False: "no other members", True: "more members may be added"}
 
 
 def reference(document: _Node, tabs: Callable[[str], str] = lambda _: "") -> str:
