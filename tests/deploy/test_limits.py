@@ -131,7 +131,10 @@ NAMED = {
             f"{database.BATCH_LOCK_SECONDS:g} s",
         ),
         *(f"{batches.CALLS} in one", f"{batches.LIMITED_CALLS} requests", f"{batches.RELIEF_SECONDS * 1000:g} ms"),
-        kib(requests.BODY_BYTES + requests.DISCARDED_BYTES),
+        *(f"{most * 1000:g} ms" for most in (batches.SLOW_CALL_SECONDS, batches.GATHER_SECONDS)),
+    ],
+    "docs/develop/architecture.md": [
+        *(f"{most:g} s" for most in (database.LOCK_SECONDS, database.BATCH_LOCK_SECONDS)),
     ],
     "docs/deploy.md": [
         f"{connections.OF_AN_ADDRESS} of its {connections.OF_A_WORKER} connections",
