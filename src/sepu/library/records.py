@@ -103,7 +103,10 @@ class NamedColor(Struct, frozen=True):
 
 
 class Record(NamedColor, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """One colour of the library. `reliability` is confidence in its sources, not an official standard."""
+    """One colour of the library. `reliability` is confidence in its sources, not an official standard.
+
+    `name` has `zh` (simplified), `zh_hant` (traditional), `pinyin` and `en`; the record has them, too.
+    """
 
     __dataclass_fields__: ClassVar[Columns] = columns(
         "slug", "zh", "zh_hant", "pinyin", "en", "hex", "group", "reliability"

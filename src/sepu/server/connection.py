@@ -297,7 +297,7 @@ class Connection(asyncio.BufferedProtocol):
         is_connect = method == "CONNECT"
         self._keep_alive = version == "1.1" and not is_connect
         if "HTTP_UPGRADE" in environ and (coding or int(length)) and not is_connect and parser.should_upgrade():
-            # The parser takes what follows for another protocol. The parser of `_body_parser` does not know this head.
+            # After an Upgrade, `_body_parser` reads the body. It has not seen this head, so decide on keep-alive here.
             self._keep_alive = self._keep_alive and parser.should_keep_alive()
         else:
             self._input = _BODY
