@@ -50,6 +50,7 @@ READ_AS = (
     (r"\b[a-z2-7]{16}-[a-z2-7]{8}\b|\bKEYID\b", "$KEYID"),
     (r"'(gfhi7crqxq5fijj3|lqihq752nef7ynd6)'", "'$ACCOUNT'"),
     (r"(?<!\$)\b(gfhi7crqxq5fijj3|lqihq752nef7ynd6|ACCOUNT)\b", "$ACCOUNT"),
+    (r"^(git fetch --tags && git checkout) vNEW$", r"\1 HEAD"),
     (
         r"^(python3 -m venv /opt/sepu-NEW) ….*",
         r"\1 && pip=/opt/sepu-NEW/bin/pip && $pip install --require-hashes -r requirements/build.txt"
