@@ -23,7 +23,7 @@ def plain_entries(value: object, path: Path, *, stray: bool = False, called: str
         found = _record(value, path, stray=stray)
         if found is not None:
             entry, taken = found
-            yield entry._replace(name=entry.name or called)
+            yield Entry(path, entry.value, entry.name or called, entry.kind, stray=stray)
             for key, each in value.items():
                 if not _belongs(key, each, taken, is_named=entry.name != ""):
                     yield from plain_entries(each, (*path, key), stray=True)
