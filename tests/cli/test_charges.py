@@ -108,7 +108,9 @@ def test_a_request_of_another_account_is_told_as_such(
     assert done.stderr == ""
     found = printed(run("charges", "--request", request_id(2), "--json"))
     assert (found["outcome"], found["accountId"], found["units"]) == ("charged", charged.account_id, 2)
-    assert json.loads(run("charges", "--request", request_id(9), "--json").stdout)["outcome"] == "not_charged"
+    done = run("charges", "--request", request_id(9), "--json")
+    assert json.loads(done.stdout)["outcome"] == "not_charged"
+    assert "sepu charges ACCOUNT --request … --log FILE" in done.stderr
     for options in ((), ("--log", "-"), ("--duplicates",)):
         assert "give an ACCOUNT" in run("charges", *options).stderr
 

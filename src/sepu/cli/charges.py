@@ -180,7 +180,8 @@ def _check(
 
     echo_rows(columns(RequestStatus), map(members, statuses()), form, _in_table)
     if alone:
-        more = "nor has this log" if log_file else "what became of it is in the request log: --log FILE"
+        whole = "--log FILE" if account_id else "sepu charges ACCOUNT --request … --log FILE"
+        more = "nor has this log" if log_file else f"what became of it is in the request log: {whole}"
         note(f"the ledger has no charge of a request; {more}{_gone(connection, account_id)}")
 
 

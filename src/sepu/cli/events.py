@@ -236,7 +236,7 @@ def retry(
     since: datetime | None,
     until: datetime | None,
 ) -> Fields:
-    """Deliver events now, whether they are dead, were delivered, or are due later."""
+    """Make events due now, also dead and delivered ones. The next delivery sends them."""
     if state is not None and not event_ids:
         return {"due": ledger.retry_all(connection, state, since, until)}
     if state is not None or not event_ids:
