@@ -67,7 +67,7 @@ def fields(done: Done) -> dict[str, str]:
     return dict(line.split(maxsplit=1) for line in text(done).splitlines())
 
 
-def failed(done: Done, *reasons: str, status: int = 1) -> None:
+def assert_failed(done: Done, *reasons: str, status: int = 1) -> None:
     assert (done.returncode, done.stdout) == (status, "")
     assert status != 1 or (done.stderr.startswith("sepu: ") and done.stderr.count("\n") == 1)
     for reason in reasons:

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 from tests.charging import charge
-from tests.cli.running import Run, failed, fields, lines, printed, rows, text
+from tests.cli.running import Run, assert_failed, fields, lines, printed, rows, text
 from tests.harness.processes import running, until
 from tests.harness.serving import SEPU, serving
 from tests.keys import holder_of, made_up_key
@@ -37,7 +37,9 @@ def admitted(connection: psycopg.Connection, api_key: str) -> str:
 
 
 def test_plans(run: Run) -> None:
-    failed(run(*TINY[:5]), "a new one needs limits of color_search, requests per minute too; see: sepu plan set --help")
+    assert_failed(
+        run(*TINY[:5]), "a new one needs limits of color_search, requests per minute too; see: sepu plan set --help"
+    )
     run(*TINY)
     changed = printed(run("plan", "set", "tiny", "--match-limit", "0", "--json"))
     limits = {"matchLimit": 0, "searchLimit": 5, "requestsPerMinute": 30}
@@ -49,7 +51,7 @@ def test_plans(run: Run) -> None:
     head, *listed = text(run("plan", "list")).splitlines()
     assert head.split() == list(shown)
     assert [line.split()[0] for line in listed] == ["standard", "tiny"]
-    failed(run("plan", "show", "nope"), "there is no plan 'nope'")
+    assert_failed(run("plan", "show", "nope"), "there is no plan 'nope'")
 
 
 def test_an_account_from_its_plan_to_its_suspension(run: Run, connection: psycopg.Connection) -> None:
@@ -79,7 +81,7 @@ def test_names_are_changed_and_an_external_id_is_one_accounts(run: Run) -> None:
     first = created(run, "--name", "A", "--external-id", "a-1")["accountId"]
     second = created(run)["accountId"]
     for taking in (("create",), ("set", second)):
-        failed(run("account", *taking, "--external-id", "a-1"), f"'a-1' is that of account {first}")
+        assert_failed(run("account", *taking, "--external-id", "a-1"), f"'a-1' is that of account {first}")
 
     def changed(*options: str) -> tuple[str | None, str | None]:
         shown = printed(run("account", "set", first, *options, "--json"))
@@ -89,14 +91,14 @@ def test_names_are_changed_and_an_external_id_is_one_accounts(run: Run) -> None:
     assert changed("--name", "B") == ("B", "a-1")
     assert changed("--external-id", "b-1") == ("B", "b-1")
     assert changed("--name", "", "--external-id", "") == (None, None)
-    failed(run("account", "show", "b-1"), "there is no account 'b-1'")
+    assert_failed(run("account", "show", "b-1"), "there is no account 'b-1'")
 
 
 def test_names_of_another_form_are_refused(run: Run) -> None:
     for name in (" silk", "silk ", "a\nb", "a\x1b[2J", "a\u202eb", "n" * 201):
-        failed(run("account", "create", "--name", name), "a name has 1 to 200 characters")
+        assert_failed(run("account", "create", "--name", name), "a name has 1 to 200 characters")
     for external_id in ("two words", "-x", "a" * 16, "x" * 129, "né"):
-        failed(run("account", "create", f"--external-id={external_id}"), "an external id has 1 to 128")
+        assert_failed(run("account", "create", f"--external-id={external_id}"), "an external id has 1 to 128")
     assert text(run("account", "list")) == ""
 
 
@@ -150,7 +152,7 @@ def test_an_accounts_keys(run: Run, connection: psycopg.Connection) -> None:
         for secret in (made["apiKey"], made["apiKey"].split("_")[2], holder_of(made["apiKey"]).key_hash.hex()):
             assert secret not in shown + json.dumps(listed)
     far = run(*issue, "--expires-at", "9999-12-31T23:59:59Z")
-    failed(far, "too far in the future", status=2)  # some time zones do not have it
+    assert_failed(far, "too far in the future", status=2)  # some time zones do not have it
 
 
 def test_the_databases_clock_decides_when_a_key_ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,17 +167,17 @@ def test_the_databases_clock_decides_when_a_key_ends(run: Run, monkeypatch: pyte
     ends = datetime.fromisoformat(account["expiresAt"])
     assert timedelta(days=6, hours=23) < ends - began < timedelta(days=7, minutes=5)
     yesterday = f"{began - timedelta(days=1):%Y-%m-%dT%H:%M:%SZ}"
-    failed(run("key", "issue", account["accountId"], "--expires-at", yesterday), "is in the past", status=2)
+    assert_failed(run("key", "issue", account["accountId"], "--expires-at", yesterday), "is in the past", status=2)
     assert len(lines(run("history", "--since", "1h", "--json"))) == 2
 
 
 def test_a_keys_names_and_its_last_use(run: Run, connection: psycopg.Connection) -> None:
     account = created(run, "--external-id", "cus_1")
     used = printed(run("key", "issue", "cus_1", "--name", "web shop", "--external-id", "k-1", "--json"))
-    failed(run("key", "issue", "cus_1", "--external-id", "k-1"), "'k-1' is that of another key of this account")
+    assert_failed(run("key", "issue", "cus_1", "--external-id", "k-1"), "'k-1' is that of another key of this account")
     renamed = printed(run("key", "set", used["keyId"], "--name", "shop", "--json"))
     assert (renamed["name"], renamed["externalId"], renamed["lastUsedOn"]) == ("shop", "k-1", None)
-    failed(run("key", "set", account["keyId"], "--external-id", "k-1"), "'k-1' is that of another key")
+    assert_failed(run("key", "set", account["keyId"], "--external-id", "k-1"), "'k-1' is that of another key")
     assert admitted(connection, used["apiKey"]) == "ok"
     first, second = lines(run("key", "list", "cus_1", "--json"))
     assert (first["lastUsedOn"], second["lastUsedOn"]) == (None, f"{datetime.now(UTC):%Y-%m-%d}")
@@ -219,7 +221,7 @@ def test_what_ends_soon(run: Run, connection: psycopg.Connection) -> None:
     next_key, later_key = keys[1]["keyId"], keys[0]["keyId"]
     assert ending("key", "list", "--ends-within", "30d", of="keyId") == [next_key, later_key]
     assert ending("key", "list", last["accountId"], "--ends-within", "3d", of="keyId") == [next_key]
-    failed(run("key", "list"), "give an ACCOUNT", status=2)
+    assert_failed(run("key", "list"), "give an ACCOUNT", status=2)
 
 
 def test_a_leaked_key_is_found_and_never_printed(run: Run) -> None:
@@ -231,9 +233,11 @@ def test_a_leaked_key_is_found_and_never_printed(run: Run) -> None:
     assert done.stdout.splitlines()[1].split()[:3] == [key_id, "-", "revoked"]
     assert done.stderr == "sepu: keys that are mistyped, or not of this database: 1\n"
     assert key[20:] not in done.stdout + done.stderr
-    failed(run("key", "find", given=f"{key[:-1]}\n"), "standard input has no whole API key")
-    failed(run("key", "find", given=made_up_key(account["accountId"])), "no key is of this database; keys of another")
-    failed(run("key", "find", key), status=2)
+    assert_failed(run("key", "find", given=f"{key[:-1]}\n"), "standard input has no whole API key")
+    assert_failed(
+        run("key", "find", given=made_up_key(account["accountId"])), "no key is of this database; keys of another"
+    )
+    assert_failed(run("key", "find", key), status=2)
     long = run("key", "find", "--json", given=f"{key}{' ' * 100_000}")
     assert (json.loads(long.stdout)["keyId"], "only the first" in long.stderr) == (key_id, True)
 
@@ -281,10 +285,10 @@ def test_an_account_is_erased_when_the_operator_says_so(run: Run) -> None:
     assert (done.returncode, "cannot be undone" in done.stdout) == (1, True)
     erased = printed(run("account", "erase", "cus_1", "--yes", "--json"))
     assert erased == {"accountId": account_id, "status": "erased", "keys": 1, "receipts": 0, "results": 0}
-    failed(run("account", "show", "cus_1"), "there is no account 'cus_1'")
+    assert_failed(run("account", "show", "cus_1"), "there is no account 'cus_1'")
     shown = printed(run("account", "show", account_id, "--json"))
     assert (shown["status"], shown["name"]) == ("erased", None)
-    failed(run("account", "reactivate", account_id), "or it was erased")
+    assert_failed(run("account", "reactivate", account_id), "or it was erased")
 
 
 def test_the_largest_who_went_quiet_and_a_part_of_a_name(run: Run, connection: psycopg.Connection) -> None:
@@ -308,5 +312,5 @@ def test_the_largest_who_went_quiet_and_a_part_of_a_name(run: Run, connection: p
     assert (sums.accounts, sums.committed["color_match"], sums.last_month["color_match"]) == (2, 5, 14)
     assert accounts.sum_accounts(connection, quiet=True).accounts == 1
     assert printed(run("account", "show", "tea", "--json"))["accountId"] == made[2]
-    failed(run("account", "show", "silk"), "several accounts are like 'silk'")
-    failed(run("account", "show", "nobody"), "there is no account")
+    assert_failed(run("account", "show", "silk"), "several accounts are like 'silk'")
+    assert_failed(run("account", "show", "nobody"), "there is no account")

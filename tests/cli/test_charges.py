@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.cli.running import Run, failed, lines, printed
+from tests.cli.running import Run, assert_failed, lines, printed
 from tests.keys import holder_of
 
 from sepu.admin import accounts
@@ -166,7 +166,7 @@ def test_a_log_is_judged(run: Run, charged: Credential, tmp_path: Path) -> None:
         )
     (tmp_path / "cut").write_bytes(gzip.compress(log)[:-40])
     assert "cut or damaged" in run("charges", ACCOUNT, "--log", str(tmp_path / "cut")).stderr
-    failed(run("charges", ACCOUNT, "--log", "/dev/zero"), "this is not a request log: a line has more", status=2)
+    assert_failed(run("charges", ACCOUNT, "--log", "/dev/zero"), "this is not a request log: a line has more", status=2)
     one = run("charges", ACCOUNT, "--log", "-", "--request", request_id(11), "--json", given=json.dumps(replay))
     assert printed(one)["outcome"] == "replay"
 

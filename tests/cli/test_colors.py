@@ -18,7 +18,7 @@ import tinycss2
 from hypothesis import example, given, settings, strategies
 from PIL import GimpPaletteFile, Image
 from rich.cells import cell_len
-from tests.cli.running import Done, failed, invoke, printed, process, text
+from tests.cli.running import Done, assert_failed, invoke, printed, process, text
 from tests.harness.processes import completed
 from tests.harness.serving import SEPU
 from tests.programs import node_program
@@ -81,20 +81,20 @@ def test_what_match_reads() -> None:
     ],
 )
 def test_what_match_refuses(colors: tuple[str, ...], reason: str) -> None:
-    failed(invoke("match", *colors, given="fff\n\nnonsense\n"), reason, status=2)
+    assert_failed(invoke("match", *colors, given="fff\n\nnonsense\n"), reason, status=2)
 
 
 def test_match_reads_lines_and_colours_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    failed(invoke("match", "-", given="#fff " * 100_000), "line 1 has more than 1,000 characters", status=2)
+    assert_failed(invoke("match", "-", given="#fff " * 100_000), "line 1 has more than 1,000 characters", status=2)
     monkeypatch.setattr(limits.palettes, "COLORS", 3)
     assert len(inputs(invoke("match", "-", "--json", given="fff\n" * 3))) == 3
-    failed(invoke("match", "-", given="fff\n" * 4), "there are more than 3 colours; give them in", status=2)
+    assert_failed(invoke("match", "-", given="fff\n" * 4), "there are more than 3 colours; give them in", status=2)
 
 
 @pytest.mark.parametrize("arguments", [("list",), ("match", "--top"), ("search", "--limit"), ()])
 def test_a_message_repeats_a_line_at_most(arguments: tuple[str, ...]) -> None:
     done = invoke(*arguments, "x" * 100_000)
-    failed(done, "xxx", status=2)
+    assert_failed(done, "xxx", status=2)
     assert len(done.stderr) < 2000
 
 
@@ -143,7 +143,7 @@ def test_a_list_of_all_colours() -> None:
     assert [each["slug"] for each in listed["colors"]] == ["fei-hong", "tao-hong"]
     assert listed["attribution"] == list(ATTRIBUTION)
     assert len(printed(invoke("list", "--format", "json"))["colors"]) == 161
-    failed(invoke("list", "feihong"), "; perhaps you mean fei-hong (绯红); sepu list shows all", status=2)
+    assert_failed(invoke("list", "feihong"), "; perhaps you mean fei-hong (绯红); sepu list shows all", status=2)
 
 
 def exported(file_format: str, *arguments: str) -> bytes:
@@ -213,12 +213,12 @@ def test_a_picture_has_the_values_that_hex_has(photo: str, tmp_path: Path) -> No
 
 def test_files_that_are_no_image(photo: str, tmp_path: Path) -> None:
     (tmp_path / "text.png").write_text("text")
-    failed(invoke("image", str(tmp_path / "text.png")), "is not an image that can be read")
-    failed(invoke("image", str(tmp_path / "nothing.png")), "does not exist", status=2)
+    assert_failed(invoke("image", str(tmp_path / "text.png")), "is not an image that can be read")
+    assert_failed(invoke("image", str(tmp_path / "nothing.png")), "does not exist", status=2)
     named = str(tmp_path / "named.nothing")
-    failed(invoke("image", photo, "--picture", named), "use an ending such as .png", status=2)
+    assert_failed(invoke("image", photo, "--picture", named), "use an ending such as .png", status=2)
     nowhere = str(tmp_path / "nowhere" / "named.png")
-    failed(process("image", photo, "--picture", nowhere), "No such file or directory")
+    assert_failed(process("image", photo, "--picture", nowhere), "No such file or directory")
     assert f"sepu image {photo}" in invoke("match", photo).stderr, "a hint"
 
 
@@ -227,7 +227,7 @@ def test_libtiff_prints_nothing(tmp_path: Path) -> None:
     Image.radial_gradient("L").save(file, compression="tiff_lzw")
     content = file.read_bytes()
     file.write_bytes(content[:500] + b"\xff" * 500 + content[1000:])
-    failed(process("image", str(file)), "cannot be decoded")  # it would print past Python
+    assert_failed(process("image", str(file)), "cannot be decoded")  # it would print past Python
 
 
 def test_pictures_of_any_shape(tmp_path: Path) -> None:
@@ -238,13 +238,13 @@ def test_pictures_of_any_shape(tmp_path: Path) -> None:
     assert on_a_terminal("image", str(wide)).count("▀") == 60
     assert on_a_terminal("image", str(wide), "--width", "70").count("▀") == 70
     named = str(tmp_path / "named.gif")
-    failed(invoke("image", str(wide), "--picture", named), "use an ending such as .png", status=2)
+    assert_failed(invoke("image", str(wide), "--picture", named), "use an ending such as .png", status=2)
 
 
 def test_an_encoding_without_chinese_is_named() -> None:
     for arguments in (["list"], ["search", "hong"]):
         done = process(*arguments, PYTHONIOENCODING="ascii")
-        failed(done, "the output's encoding, ascii, has no Chinese", "set PYTHONIOENCODING=utf-8")
+        assert_failed(done, "the output's encoding, ascii, has no Chinese", "set PYTHONIOENCODING=utf-8")
 
 
 def test_an_argument_that_is_not_utf_8_is_named() -> None:
@@ -274,7 +274,7 @@ def test_a_palette_in_a_file_answers_with_its_names(photo: str, tmp_path: Path) 
         ("rose", "#F47983", "rose * /"),
         ("rose-2", "#000000", "rose * /"),
     ]
-    failed(invoke("list", "rse", *palette), "no colour is named 'rse'", status=2)
+    assert_failed(invoke("list", "rse", *palette), "no colour is named 'rse'", status=2)
     own.write_text("name,hex\nink,#000\nshade,#0008\n")
     done = invoke("list", *palette)
     assert done.returncode == 0
@@ -282,7 +282,9 @@ def test_a_palette_in_a_file_answers_with_its_names(photo: str, tmp_path: Path) 
     assert done.stderr.count("\n") == 1
     assert "1 of 2 entries are not opaque colours and are skipped: line 3: '#0008' has an alpha channel" in done.stderr
     (tmp_path / "own.gpl").write_text("nonsense")
-    failed(invoke("list", "--palette", str(tmp_path / "own.gpl")), "line 1: this is not 'GIMP Palette'", status=2)
+    assert_failed(
+        invoke("list", "--palette", str(tmp_path / "own.gpl")), "line 1: this is not 'GIMP Palette'", status=2
+    )
 
 
 @pytest.mark.parametrize("file_format", ["gpl", "ase", "tokens", "css", "csv", "tsv", "json"])

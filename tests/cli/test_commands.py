@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.charging import charge
-from tests.cli.running import Run, failed, fields, invoke, printed, process, text
+from tests.cli.running import Run, assert_failed, fields, invoke, printed, process, text
 from tests.harness.processes import completed
 from tests.harness.serving import serving
 
@@ -47,7 +47,7 @@ def test_each_remedy_is_a_command_or_option() -> None:
 
 def test_what_does_not_exist_is_named(run: Run) -> None:
     for command, reason in REFUSED.items():
-        failed(run(*command.split()), reason)
+        assert_failed(run(*command.split()), reason)
 
 
 @pytest.mark.parametrize(
@@ -74,14 +74,14 @@ def test_what_does_not_exist_is_named(run: Run) -> None:
     ],
 )
 def test_arguments_that_make_no_sense(command: str, database_url: str) -> None:
-    failed(invoke(*command.split(), SEPU_DATABASE_URL=database_url), "Usage:", status=2)
+    assert_failed(invoke(*command.split(), SEPU_DATABASE_URL=database_url), "Usage:", status=2)
 
 
 def test_settings_come_from_the_environment_too(run: Run) -> None:
-    failed(run("serve", SEPU_WORKER="meinheld"), "--bind unix:PATH")
-    failed(run("serve", SEPU_WORKERS="many"), "SEPU_WORKERS", status=2)
-    failed(run("serve", SEPU_PORT="http"), "SEPU_PORT", status=2)
-    failed(run("serve", SEPU_BIND="0.0.0.0:80"), "--bind takes unix:PATH")
+    assert_failed(run("serve", SEPU_WORKER="meinheld"), "--bind unix:PATH")
+    assert_failed(run("serve", SEPU_WORKERS="many"), "SEPU_WORKERS", status=2)
+    assert_failed(run("serve", SEPU_PORT="http"), "SEPU_PORT", status=2)
+    assert_failed(run("serve", SEPU_BIND="0.0.0.0:80"), "--bind takes unix:PATH")
 
 
 @pytest.mark.parametrize(("command", "variable"), [("serve", "SEPU_PORT"), ("console", "SEPU_CONSOLE_PORT")])
@@ -91,7 +91,7 @@ def test_what_kubernetes_sets_for_a_service_is_not_taken_for_a_port(run: Run, co
     noted, reason = done.stderr.splitlines()
     assert noted.startswith(f"sepu: {variable} is the address of a Kubernetes Service, not a port; it counts as 80")
     assert "--bind takes unix:PATH" in reason
-    failed(run("serve", "--port", "tcp://10.96.0.12:80"), "'--port'", status=2)
+    assert_failed(run("serve", "--port", "tcp://10.96.0.12:80"), "'--port'", status=2)
 
 
 @pytest.mark.parametrize("value", ["auto", "", "4"])
@@ -107,18 +107,18 @@ def test_the_variable_from_which_gunicorn_takes_its_workers_does_nothing(value: 
 
 
 def test_a_database_that_cannot_be_had() -> None:
-    failed(invoke("usage", "a" * 16, SEPU_DATABASE_URL=NOWHERE), "cannot be reached")
-    failed(invoke("serve", SEPU_DATABASE_URL=NOWHERE), "cannot be reached")
+    assert_failed(invoke("usage", "a" * 16, SEPU_DATABASE_URL=NOWHERE), "cannot be reached")
+    assert_failed(invoke("serve", SEPU_DATABASE_URL=NOWHERE), "cannot be reached")
     secret = invoke("serve", SEPU_DATABASE_URL="hunter2 is my password")
-    failed(secret, "not a connection string")
+    assert_failed(secret, "not a connection string")
     assert "hunter2" not in secret.stderr
 
 
 def test_an_external_database_is_migrated_only_when_told(empty_url: str) -> None:
     run = partial(invoke, SEPU_DATABASE_URL=empty_url)
-    failed(run("serve"), "lacks 0001_ledger.sql", "sepu db migrate")
-    failed(run("account", "create"), "lacks 0001_ledger.sql")
-    failed(run("audit"), "sepu db migrate", status=2)
+    assert_failed(run("serve"), "lacks 0001_ledger.sql", "sepu db migrate")
+    assert_failed(run("account", "create"), "lacks 0001_ledger.sql")
+    assert_failed(run("audit"), "sepu db migrate", status=2)
     assert printed(run("db", "migrate", "--json"))["applied"][0] == "0001_ledger.sql"
     assert printed(run("db", "migrate", "--json")) == {"applied": []}
     assert fields(run("account", "create"))["planId"] == "standard"
@@ -128,12 +128,12 @@ def test_a_role_that_serves(run: Run, connection: psycopg.Connection, ledger_url
     connection.execute("create role waiter login")
     url = psycopg.conninfo.make_conninfo(ledger_url, user="waiter")
     try:
-        failed(run("serve", SEPU_DATABASE_URL=url), "permission denied")
+        assert_failed(run("serve", SEPU_DATABASE_URL=url), "permission denied")
         for _ in range(2):
             assert printed(run("db", "grant", "waiter", "--json")) == {"role": "waiter"}
         with serving("uvloop", url, workers=1):
             pass  # it became ready
-        failed(run("account", "create", SEPU_DATABASE_URL=url), "permission denied")
+        assert_failed(run("account", "create", SEPU_DATABASE_URL=url), "permission denied")
     finally:
         connection.execute("drop owned by waiter")
         connection.execute("drop role waiter")
@@ -184,7 +184,7 @@ def test_an_audit_for_prometheus(run: Run, connection: psycopg.Connection, tmp_p
     assert gauges()["sepu_audit_differences"] == 1
     before = file.read_text()
     absent = run(*audit, SEPU_DATABASE_URL=NOWHERE)
-    failed(absent, "cannot be reached", status=2)
+    assert_failed(absent, "cannot be reached", status=2)
     assert "--database-url" not in absent.stderr  # others can see arguments, and a connection string has a password
     assert file.read_text() == before
     unwritten = run("audit", "--metrics-file", str(tmp_path / "no" / "file"))
@@ -234,12 +234,12 @@ def test_the_offline_commands_need_nothing_of_the_server() -> None:
     absent = (*SERVER, "joserfc")
     assert printed(without(absent, "search", "taohong", "--json"))["colors"][0]["slug"] == "tao-hong"
     assert printed(without(absent, "match", "#C83C23", "--json"))["colors"][0]["input"] == "#C83C23"
-    failed(without(("PIL",), "image", __file__), "Pillow is not installed", how_to_install("image"))
+    assert_failed(without(("PIL",), "image", __file__), "Pillow is not installed", how_to_install("image"))
     assert "serve" in without(absent, "--help").stdout
     for command in (("serve", "--port", "8000"), ("account", "create", "--json"), ("usage", "a" * 16)):
-        failed(without(absent, *command), "is not installed", how_to_install("server"))
-    failed(without(absent, "events", "list"), "is not installed", how_to_install("server"))
-    failed(without(absent, "receipt", "open", "--help"), "is not installed", how_to_install("receipt"))
+        assert_failed(without(absent, *command), "is not installed", how_to_install("server"))
+    assert_failed(without(absent, "events", "list"), "is not installed", how_to_install("server"))
+    assert_failed(without(absent, "receipt", "open", "--help"), "is not installed", how_to_install("receipt"))
 
 
 @pytest.mark.slow
@@ -250,18 +250,18 @@ def test_only_webhooks_need_what_sends_them(ledger_url: str, tmp_path: Path) -> 
     database = ("--once", "--database-url", ledger_url)
     assert without(absent, "events", "deliver", "--print", *database).returncode == 0
     sending = without(absent, "events", "deliver", "--url", "https://a.b", "--secret-file", str(secret), *database)
-    failed(sending, "httpx2 is not installed", how_to_install("events"))
+    assert_failed(sending, "httpx2 is not installed", how_to_install("events"))
 
 
 def test_receipts_need_nothing_of_the_server(tmp_path: Path) -> None:
     private = str(tmp_path / "private")
     assert printed(without(SERVER, "receipt", "keypair", private))["kty"] == "RSA"
-    failed(without(SERVER, "receipt", "open", private, "eyJ"), "this is not a receipt")
+    assert_failed(without(SERVER, "receipt", "open", private, "eyJ"), "this is not a receipt")
 
 
 def test_a_misspelt_command_is_told_what_is_meant() -> None:
-    failed(invoke("mach"), "Did you mean 'match'", status=2)
-    failed(invoke("zzz"), "No such command 'zzz'", status=2)
+    assert_failed(invoke("mach"), "Did you mean 'match'", status=2)
+    assert_failed(invoke("zzz"), "No such command 'zzz'", status=2)
 
 
 def test_shells_complete_names() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from tests.cli.running import Run, failed, lines, printed, text
+from tests.cli.running import Run, assert_failed, lines, printed, text
 from tests.endpoint import Endpoint, Received, Reply, endpoint
 from tests.harness.postgres import Cluster
 from tests.harness.processes import completed, running, until
@@ -183,8 +183,8 @@ def test_after_some_attempts_it_is_dead_until_somebody_wants_it_again(events: Ev
     assert printed(events.run("events", "retry", dead["eventId"], "--json")) == {"due": 1}
     assert events.deliver() == ""
     assert events.hooks.ids == [dead["eventId"]] * 4
-    failed(events.run("events", "retry", "nobody"), "is not the id of an event")
-    failed(events.run("events", "retry", dead["eventId"].replace(":80:", ":81:")), "there is no event")
+    assert_failed(events.run("events", "retry", "nobody"), "is not the id of an event")
+    assert_failed(events.run("events", "retry", dead["eventId"].replace(":80:", ":81:")), "there is no event")
 
 
 def test_what_is_due_is_sent_without_waiting_for_its_time_by_age(events: Events) -> None:
@@ -213,7 +213,7 @@ def test_what_is_due_is_sent_without_waiting_for_its_time_by_age(events: Events)
         (listed[0]["eventId"], "--state", "due"),
         (listed[0]["eventId"], "--since", "1h"),
     ):
-        failed(events.run("events", "retry", *wrong), status=2)
+        assert_failed(events.run("events", "retry", *wrong), status=2)
 
 
 def test_the_times_between_attempts_grow(events: Events) -> None:
@@ -297,7 +297,7 @@ def test_it_waits_for_a_database_that_is_away(events: Events, tmp_path: Path) ->
         with cluster.running() as url, connect(url) as connection:
             migrate(connection)
         command = [str(SEPU), *events.delivering, "--database-url", cluster.url]
-        failed(completed([*command, "--once"]), "the database cannot be reached")
+        assert_failed(completed([*command, "--once"]), "the database cannot be reached")
         with log.open("a") as stderr, running(command, stderr=stderr) as process:
             until(lambda: f"again in {limits.webhooks.LOOK_SECONDS:g} s" in log.read_text())
             with cluster.running() as url, connect(url) as connection:
@@ -342,7 +342,7 @@ def test_an_endpoint_is_tried_and_nothing_stored(events: Events, monkeypatch: py
     let_go = events.hang()
     assert tried() == (1, None, "no answer in time")
     let_go.set()
-    failed(events.run("events", "try", "--url", events.hooks.url), "--secret-file", status=2)
+    assert_failed(events.run("events", "try", "--url", events.hooks.url), "--secret-file", status=2)
     assert list(list_events(events.connection)) == []
 
 
@@ -357,9 +357,9 @@ def test_secrets_are_in_no_message(events: Events, tmp_path: Path) -> None:
     assert said.returncode == 0
     assert "attempt 1: not reached: ConnectError; again in " in said.stderr
     wrong_secret = events.run(*deliver, url, "--secret-file", str(bad))
-    failed(wrong_secret, "secret 1 is not whsec_ and 24 to 64 bytes in base64")
+    assert_failed(wrong_secret, "secret 1 is not whsec_ and 24 to 64 bytes in base64")
     wrong_url = events.run(*deliver, "c2VjcmV0", "--secret-file", str(good))
-    failed(wrong_url, "the address of the endpoint is not like https://")
+    assert_failed(wrong_url, "the address of the endpoint is not like https://")
     (event,) = list_events(events.connection)
     for told in (said.stderr, wrong_secret.stderr, wrong_url.stderr, str(event)):
         assert "c2VjcmV0" not in told

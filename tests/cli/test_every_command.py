@@ -9,7 +9,7 @@ import click
 import pytest
 from jwcrypto.jwk import JWK
 from tests.cli.commands import COMMANDS, LEAVES, ON_A_DATABASE
-from tests.cli.running import failed, invoke, text
+from tests.cli.running import assert_failed, invoke, text
 from tests.harness.proxy import socket_directory
 
 from sepu.database.opening import database
@@ -85,7 +85,7 @@ def test_with_a_closed_standard_output_a_command_does_nothing(
 ) -> None:
     monkeypatch.setattr("sepu.cli.output.drop_output", lambda: None)  # of this process
     done = invoke(*whole(path), "--state-dir", str(tmp_path), closed=True)
-    failed(done, "standard output is closed")
+    assert_failed(done, "standard output is closed")
     assert list(tmp_path.iterdir()) == []
 
 

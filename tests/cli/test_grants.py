@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 from tests.charging import charge
-from tests.cli.running import Run, failed, lines, printed, rows, text
+from tests.cli.running import Run, assert_failed, lines, printed, rows, text
 
 from sepu.admin import accounts
 from sepu.admin import grants as admin
@@ -44,11 +44,13 @@ def test_what_is_added_is_printed_and_listed(run: Run) -> None:
 
 @pytest.mark.usefixtures("customer")
 def test_a_refusal_names_the_bound(run: Run) -> None:
-    failed(run("grant", "add", "cus_1", "color_match", "-1", *WHY), "at most 0 units of color_match")
-    failed(run("credit", "add", "cus_1", "color_match", "1", "--month", "2026-01", *WHY), "at most 0 units")
-    failed(run("grant", "add", "cus_1", "color_match", "1", "--month", "2026-01", *WHY), "the month 2026-01 is over")
+    assert_failed(run("grant", "add", "cus_1", "color_match", "-1", *WHY), "at most 0 units of color_match")
+    assert_failed(run("credit", "add", "cus_1", "color_match", "1", "--month", "2026-01", *WHY), "at most 0 units")
+    assert_failed(
+        run("grant", "add", "cus_1", "color_match", "1", "--month", "2026-01", *WHY), "the month 2026-01 is over"
+    )
     for wrong in (("color_mix", "1", *WHY), ("color_match", "x", *WHY), ("color_match", "1"), ("--oops", "1", *WHY)):
-        failed(run("grant", "add", "cus_1", *wrong), status=2)
+        assert_failed(run("grant", "add", "cus_1", *wrong), status=2)
 
 
 def test_a_range_of_time_is_credited_once_to_all(run: Run, connection: psycopg.Connection, customer: IssuedKey) -> None:
@@ -116,10 +118,10 @@ def test_a_range_that_cannot_be_credited_is_refused(
         return ("credit", "range", "--since", since, "--until", until, *(reason or WHY))
 
     soon = f"{now + timedelta(days=1):%Y-%m-%d}"
-    failed(run(*outage("2026-03-31", soon)), "has to end 60 seconds ago")
-    failed(run(*outage("2d", "1d")), "is not like 2027-01-31 or", status=2)  # the next time they are others
-    failed(run(*outage("2026-03-31", "2026-03-31")), "nothing lies between them", status=2)
-    failed(run(*outage("2026-03-30", "2026-03-31", "--reason", "a\nb")), "a reason has 1 to 1000")
+    assert_failed(run(*outage("2026-03-31", soon)), "has to end 60 seconds ago")
+    assert_failed(run(*outage("2d", "1d")), "is not like 2027-01-31 or", status=2)  # the next time they are others
+    assert_failed(run(*outage("2026-03-31", "2026-03-31")), "nothing lies between them", status=2)
+    assert_failed(run(*outage("2026-03-30", "2026-03-31", "--reason", "a\nb")), "a reason has 1 to 1000")
     nothing = run(*outage("2026-03-30", "2026-03-31"))
     assert (nothing.stdout, nothing.stderr) == ("", "sepu: nothing that was charged in this range can be credited\n")
 
@@ -132,12 +134,12 @@ def test_a_range_that_cannot_be_credited_is_refused(
 
     with monkeypatch.context() as patched:
         patched.setattr(admin, "adjust_usage", lost)
-        failed(
+        assert_failed(
             run(*outage(days[1], days[2])), "server closed the connection", "run this again, and none is credited twice"
         )
     assert run(*outage(days[1], days[2])).stderr == "sepu: repeated: 5 of color_match\n"
     text(run("prune", "--older-than-days", "38"))
-    failed(run(*outage(days[0], days[2])), "5 units of these days have no results any more")
+    assert_failed(run(*outage(days[0], days[2])), "5 units of these days have no results any more")
     assert run(*outage(days[1], days[2])).stderr == "sepu: repeated: 5 of color_match\n"
 
 
@@ -153,7 +155,7 @@ def test_a_lost_connection_tells_the_id_that_adds_once(run: Run, monkeypatch: py
     with monkeypatch.context() as patched:
         patched.setattr(admin, "adjust_usage", lost)
         done = run(*command)
-    failed(done, "server closed the connection", "It is not known whether the grant was added")
+    assert_failed(done, "server closed the connection", "It is not known whether the grant was added")
     (own_id,) = re.findall(r"with (--id \S+),", done.stderr)
     assert printed(run(*command, *own_id.split(), "--json"))["granted"] == 500
     assert len(lines(run("grant", "list", "--json"))) == 1

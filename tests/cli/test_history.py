@@ -11,7 +11,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from tests.charging import charge
 from tests.cli.commands import LEAVES, ON_A_DATABASE
-from tests.cli.running import Run, failed, fields, invoke, lines, printed, rows, text
+from tests.cli.running import Run, assert_failed, fields, invoke, lines, printed, rows, text
 
 from sepu.admin.events import list_events, postpone_delivery
 from sepu.admin.history import Change, list_changes
@@ -122,9 +122,11 @@ def test_a_command_that_fails_records_nothing(run: Run, connection: psycopg.Conn
     seen = list_changes(connection)
     [event] = list_events(connection)
     missing = event.event_id.replace("80:2000", "95:2000")
-    failed(run("events", "retry", event.event_id, missing), f"there is no event '{missing}'")
-    failed(run("account", "create", "--external-id", "cus_8812"), f"'cus_8812' is that of account {world['account']}")
-    failed(run("plan", "set", "gold", "--match-limit", "1", "--thresholds", "0"), "from 1 to 100")
+    assert_failed(run("events", "retry", event.event_id, missing), f"there is no event '{missing}'")
+    assert_failed(
+        run("account", "create", "--external-id", "cus_8812"), f"'cus_8812' is that of account {world['account']}"
+    )
+    assert_failed(run("plan", "set", "gold", "--match-limit", "1", "--thresholds", "0"), "from 1 to 100")
     assert list_changes(connection) == seen
     assert [event.state for event in list_events(connection)] == ["dead"]
 

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.running import failed, invoke
+from tests.cli.running import assert_failed, invoke
 
 from sepu.errors import SepuError
 from sepu.outgoing import open_client
@@ -38,7 +38,7 @@ def test_a_variable_that_is_not_valid_is_named(
     trying = invoke("events", "try", "--url", NOBODY, "--secret-file", str(secret))
     serving = invoke("console", "--metrics-urls", NOBODY, "--database-url", "host=127.0.0.1 port=9")
     for done in (trying, serving):
-        failed(done, str(refused.value))
+        assert_failed(done, str(refused.value))
         assert "half" not in done.stderr
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from jwcrypto import jwk
-from tests.cli.running import Done, Run, failed, fields, lines, printed, text
+from tests.cli.running import Done, Run, assert_failed, fields, lines, printed, text
 from tests.keys import holder_of
 
 
@@ -73,20 +73,20 @@ def test_repeating_a_rotation(run: Run, pair: Pair, account_id: str) -> None:
 
     second = printed(run(*rotate, "--rotation-id", "2031-03", "--json"))
     assert second["keyId"] != first["keyId"]
-    failed(run(*rotate, "--rotation-id", ""), "a rotation id has")
+    assert_failed(run(*rotate, "--rotation-id", ""), "a rotation id has")
 
 
 def test_a_private_key_sent_by_mistake(run: Run, pair: Pair, account_id: str) -> None:
     done = run("key", "rotate", account_id, "--public-key", pair.private)
-    failed(done, "holds a private key", "must create a new pair")
+    assert_failed(done, "holds a private key", "must create a new pair")
     secret = json.loads(Path(pair.private).read_text())
     assert [name for name in ("d", "p", "q", "dp", "dq", "qi") if secret[name][:12] in done.stderr] == []
     assert len(lines(run("key", "list", account_id, "--json"))) == 1
     # The key itself in the place of its file's name, as by $(cat FILE).
     inline = run("key", "rotate", account_id, "--public-key", Path(pair.private).read_text())
-    failed(inline, status=2)
+    assert_failed(inline, status=2)
     assert [name for name in ("n", "d", "p", "q") if secret[name][:12] in inline.stderr] == []
-    failed(run("key", "rotate", account_id, "--public-key", "nowhere"), "'nowhere': No such file", status=2)
+    assert_failed(run("key", "rotate", account_id, "--public-key", "nowhere"), "'nowhere': No such file", status=2)
 
 
 def test_a_key_pairs_files(run: Run, pair: Pair, tmp_path: Path) -> None:
@@ -118,8 +118,8 @@ def test_no_file_is_overwritten(run: Run, pair: Pair, tmp_path: Path) -> None:
         (str(new), str(link)),
         (str(new), str(new)),
     ):
-        failed(run("receipt", "keypair", *arguments), "exists already")
+        assert_failed(run("receipt", "keypair", *arguments), "exists already")
         assert not new.exists(), "a private key without its public part is of no use"
-    failed(run("receipt", "keypair", str(tmp_path / "no" / "file")), "cannot write", "No such file")
+    assert_failed(run("receipt", "keypair", str(tmp_path / "no" / "file")), "cannot write", "No such file")
     assert Path(pair.private).read_bytes() == taken
     assert not (tmp_path / "nowhere").exists()

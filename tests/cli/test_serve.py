@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.cli.running import failed, lines, process
+from tests.cli.running import assert_failed, lines, process
 from tests.cli.running import printed as json_of
 from tests.curl import by_python
 from tests.harness.processes import STOP_SECONDS, running, until
@@ -231,7 +231,7 @@ def test_a_taken_port_stops_it_before_it_touches_anything(state_dir: Path) -> No
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         done = process("serve", "--port", str(taken.getsockname()[1]), "--state-dir", str(state_dir))
-    failed(done, "is taken")
+    assert_failed(done, "is taken")
     assert not state_dir.exists()
 
 

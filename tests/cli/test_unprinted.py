@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 from tests.charging import charge
-from tests.cli.running import Done, Run, failed, fields, lines, printed, text
+from tests.cli.running import Done, Run, assert_failed, fields, lines, printed, text
 from tests.harness.processes import completed
 from tests.harness.serving import SEPU
 
@@ -26,7 +26,9 @@ def redirected(url: str, words: str, to: str) -> Done:
 def test_a_key_that_nobody_saw_is_named_and_can_be_replaced(run: Run, ledger_url: str, issued: IssuedKey) -> None:
     for words in ("account create --name Silk", f"key issue {issued.account_id} --json"):
         done = redirected(ledger_url, words, "> /dev/full")
-        failed(done, "No space left on device; but the command did its work: accountId ", "Nobody has seen the key")
+        assert_failed(
+            done, "No space left on device; but the command did its work: accountId ", "Nobody has seen the key"
+        )
         assert "sepu_" not in done.stderr
         (key_id,) = re.findall(r"sepu key revoke (\S+);", done.stderr)
         (account_id,) = re.findall(r"sepu key issue (\S+)", done.stderr)
@@ -37,7 +39,7 @@ def test_a_key_that_nobody_saw_is_named_and_can_be_replaced(run: Run, ledger_url
 def test_a_grant_that_nobody_saw_is_added_once(run: Run, ledger_url: str, issued: IssuedKey) -> None:
     words = f"grant add {issued.account_id} color_match 500 --reason fair"
     done = redirected(ledger_url, words, "> /dev/full")
-    failed(done, "No space left on device", "Running it again adds it again")
+    assert_failed(done, "No space left on device", "Running it again adds it again")
     (own_id,) = re.findall(r"with (--id \S+) it adds nothing", done.stderr)
     text(run(*words.split(), *own_id.split()))
     assert [line["units"] for line in lines(run("grant", "list", "--json"))] == [500]
@@ -51,18 +53,20 @@ def test_a_connection_lost_in_a_change_leads_to_the_history(run: Run, monkeypatc
         raise psycopg.OperationalError("server closed the connection unexpectedly")
 
     monkeypatch.setattr(accounts, "create_account", lost)
-    failed(run("account", "create"), "closed the connection", "It is not known whether this was done", "sepu history")
+    assert_failed(
+        run("account", "create"), "closed the connection", "It is not known whether this was done", "sepu history"
+    )
     assert [line["action"] for line in lines(run("history", "--json"))] == ["key.issue", "account.create"]
 
 
 def test_a_list_that_cannot_be_printed_fails(ledger_url: str, issued: IssuedKey) -> None:
     for words in ("account list", f"key list {issued.account_id} --csv", "list --format css", "match c83c23"):
-        failed(redirected(ledger_url, words, "> /dev/full"), "No space left on device")
-        failed(redirected(ledger_url, words, ">&-"), "standard output is closed")
+        assert_failed(redirected(ledger_url, words, "> /dev/full"), "No space left on device")
+        assert_failed(redirected(ledger_url, words, ">&-"), "standard output is closed")
 
 
 def test_nothing_is_made_if_it_cannot_be_shown(connection: psycopg.Connection, ledger_url: str) -> None:
-    failed(redirected(ledger_url, "account create", ">&-"), "standard output is closed")
+    assert_failed(redirected(ledger_url, "account create", ">&-"), "standard output is closed")
     assert connection.execute("select count(*) from sepu.account").fetchone() == (0,)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.charging import charge
-from tests.cli.running import Run, failed, lines, printed, process, rows, text
+from tests.cli.running import Run, assert_failed, lines, printed, process, rows, text
 from tests.harness.serving import SEPU
 
 from sepu.admin import accounts
@@ -47,8 +47,8 @@ def test_a_month(run: Run) -> None:
         ("Silk", "color_match", "1900"),
         ("Silk", "color_search", "0"),
     ]
-    failed(run("usage", "cus_1", "--month", "9989-12"), "has not begun")
-    failed(run("usage", "cus_1", "--month", "2019-12"), "was made after 2019-12")
+    assert_failed(run("usage", "cus_1", "--month", "9989-12"), "has not begun")
+    assert_failed(run("usage", "cus_1", "--month", "2019-12"), "was made after 2019-12")
 
 
 @pytest.mark.usefixtures("customer")
@@ -123,7 +123,7 @@ def test_a_plan_is_left_out_of_a_month(run: Run, connection: psycopg.Connection)
     command = ("export-usage", THIS, "--exclude-plan", "test", "--exclude-plan", "trial")
     for told in (rows(run(*command)), lines(run(*command, "--json"))):
         assert [line["planId"] for line in told] == ["gold"] * len(METERS)
-    failed(run("export-usage", THIS, "--exclude-plan", "tset"), "there is no plan 'tset'")
+    assert_failed(run("export-usage", THIS, "--exclude-plan", "tset"), "there is no plan 'tset'")
 
 
 def test_no_text_is_a_formula_in_a_csv(run: Run, connection: psycopg.Connection) -> None:
