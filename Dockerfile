@@ -1,7 +1,7 @@
 # The service without a database, for production:   docker build -t sepu .
-# With a Postgres of its own, to try it:             docker build -t sepu-demo --build-arg REQUIREMENTS=embedded .
+# The same with a Postgres, to try it:              docker build -t sepu-demo --build-arg REQUIREMENTS=embedded .
 # The base is pinned by its tag; pin it by the digest that you tested with (@sha256:...), and rebuild for its updates.
-# Its CPython is built with profile-guided optimisation. With one that is not, a request takes about a sixth more time.
+# Its CPython is built with profile-guided optimisation; one built without takes about a sixth more time for a request.
 
 FROM python:3.13-slim-bookworm AS build
 RUN apt-get update \

@@ -64,7 +64,7 @@ HEADERS = {
     "User-Agent": "bench",
     "Accept": "*/*",
 }
-# What the functions of the ledger return for a charge, and for a request that is admitted without one.
+# The rows that the ledger's functions return for a charge, and for a request that is admitted without one.
 _CHARGED = ("charged", "2026-11", 2000, 5, 0, b'{"datasetVersion":"1.0.0","results":[]}')
 _ADMITTED = ("ok",)
 
@@ -179,7 +179,7 @@ def request_bytes(
 
 
 def _observers() -> ReplyObservers:
-    # Written at once, because a thread would make the count vary.
+    # Written immediately, because a thread would make the count vary.
     nowhere = RequestLog("json", descriptor=os.open(os.devnull, os.O_WRONLY))
     return ReplyObservers(Blocks().counts(0).replied, nowhere.request)
 
@@ -228,7 +228,7 @@ def _over_a_socket(service: Service, method: str, path: str, body: bytes) -> Cal
 
 
 class _Answered(socket.socket):
-    """The client's end of a pair; the answer to what it sends is there at once."""
+    """The client's end of a pair; the answer to a request is there when it is sent."""
 
     other: socket.socket
     answer: bytes

@@ -47,7 +47,7 @@ def in_words() -> str:
 
 
 def description() -> dict[str, Any]:
-    """Returns all that a time depends on besides the commit, without the name of the host: records are public."""
+    """Returns all that a time depends on, apart from the commit, without the name of the host: records are public."""
     return {
         "cpu": cpu(),
         "cores": os.cpu_count(),

@@ -73,7 +73,7 @@ def apply(patch: Path, package: Package, *options: str) -> str:
     done = subprocess.run(command, cwd=package.directory, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise StalePatchError(
-            f"{patch.name} does not apply any more; make its change anew, "
+            f"{patch.name} does not apply any more; make its change again, "
             f"beginning with: git apply --reject --directory=src {patch}\n{done.stderr}"
         )
     return done.stdout

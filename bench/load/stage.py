@@ -1,4 +1,4 @@
-"""What is measured: a Postgres with load databases, `sepu serve` on one, and a constant beside it."""
+"""What is measured: a Postgres with load databases, `sepu serve` on one, and a constant next to it."""
 
 import sys
 import tempfile
@@ -87,8 +87,8 @@ def fill(connection: psycopg.Connection, results: int, days: int = 0) -> None:
 def settle(owner: psycopg.Connection, *, filled: bool) -> None:
     """Leaves the database no work of the preparation to do while it is measured.
 
-    What is empty stays as it was made: once Postgres has seen that a table has no rows, it plans to read all of it, and
-    keeps to that plan until it next analyses a table that has thousands.
+    Empty tables are not analysed: once Postgres has seen that a table has no rows, it plans to read all of it, and
+    keeps that plan until it analyses the table again, when it has thousands.
     """
     owner.execute("vacuum analyze" if filled else "vacuum analyze sepu.plan, sepu.account, sepu.api_key")
     owner.execute("checkpoint")
@@ -110,9 +110,9 @@ def settings_of(connection: psycopg.Connection) -> dict[str, str]:
 
 
 def scans(connection: psycopg.Connection) -> dict[str, dict[str, int]]:
-    """How the ledger's tables were read, and how many of their updates stayed on the page. Each read is to be a probe.
+    """How the ledger's tables were read, and how many of their updates stayed on the page. Each read should be a probe.
 
-    A handful of sequential scans are those of the preparation; one a request is a plan made for an empty table.
+    The preparation makes a handful of sequential scans; one a request is a plan made for an empty table.
     """
     rows = connection.execute(
         "select relname, seq_scan, idx_scan, n_tup_upd, n_tup_hot_upd from pg_stat_user_tables"

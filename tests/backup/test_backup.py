@@ -70,7 +70,7 @@ def closing(cluster: Cluster) -> Iterator[None]:
 
 @contextmanager
 def ended() -> Iterator[Event]:
-    """An event that is set in the end, so that who waits for it ends too."""
+    """Yields an event and sets it at the end, so that a thread that waits for it ends too."""
     event = Event()
     try:
         yield event
@@ -325,7 +325,7 @@ def test_recovery_to_a_moment(first: Cluster, second: Cluster, archive: Path) ->
         with serving("uvloop", service_url(url)) as server:
             assert is_replay_of(server.match(issued, "earliest"), told["earliest"])
             assert is_replay_of(server.match(issued, "before-1"), told["before"])
-            # What the lost time had charged is unknown; the customer's retry is executed and charged anew.
+            # Charges of the lost time are unknown; the customer's retry is executed and charged again.
             again = server.match(issued, "after-01")
             assert (again.status, again.headers.get("idempotency-replayed")) == (200, None)
             assert again.body == told["after"].body

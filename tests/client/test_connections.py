@@ -1,4 +1,4 @@
-"""What becomes of connections: where calls are cancelled, where the client is closed, and where TLS is refused."""
+"""Connections when calls are cancelled, when the client is closed, and when TLS is refused."""
 
 import asyncio
 import gc

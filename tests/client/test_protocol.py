@@ -1,4 +1,4 @@
-"""HTTP without a socket: each answer in any pieces, by a plain reference, and what is no answer."""
+"""HTTP without a socket: each answer in any pieces, by a plain reference, and bytes that are not an answer."""
 
 import ssl
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ BROKEN: Any = None
 
 
 def played(conversation: Conversation[Any], received: Sequence[bytes | None]) -> tuple[Any, list[bytes]]:
-    """What a conversation comes to, and what it sent; it must not ask for more than there is."""
+    """Returns a conversation's result and what it sent; it must not ask for more than there is."""
     sent = [next(conversation)]
     for part in received:
         try:

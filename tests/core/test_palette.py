@@ -422,7 +422,7 @@ def test_an_index_by_its_path_is_refused_with_what_to_do() -> None:
 
 
 class Column:
-    """What pandas, Arrow and Polars have: it makes an array of itself."""
+    """Makes an array of itself, as columns of pandas, Arrow and Polars do."""
 
     def __init__(self, values: list[str]) -> None:
         self.values = values

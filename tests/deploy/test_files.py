@@ -186,7 +186,7 @@ def test_secrets_are_made_once(secrets: Path) -> None:
     texts = [Path(path).read_text() for path in made]
     passwords = re.findall(r"(?:^|password=)([0-9a-f]{48})$", "\n".join(texts), re.MULTILINE)
     assert len(set(passwords)) == len(passwords) == len(texts) - 1 == 7
-    Webhook((secrets / "hooks").read_text().strip())  # refuses what is no secret
+    Webhook((secrets / "hooks").read_text().strip())  # refuses what is not a secret
     again = completed([secrets.parent / "deploy" / "make-secrets.sh"])
     assert again.returncode != 0
     assert "nothing was changed" in again.stderr

@@ -51,7 +51,7 @@ def test_functions_wait_for_locks_as_long_as_the_ledger_expects() -> None:
 
 
 def test_deadlines_end_one_before_the_other() -> None:
-    # Who waits for a lock learns why before the call is given up, and nobody is refused for a migration that waits.
+    # A call that waits for a lock learns why before it is given up, and nobody is refused for a migration that waits.
     assert database.BATCH_LOCK_SECONDS < database.LOCK_SECONDS < database.STATEMENT_SECONDS
     assert database.MIGRATION_LOCK_SECONDS <= database.BATCH_LOCK_SECONDS / 2
     assert database.QUEUE_SECONDS + database.STATEMENT_SECONDS < 2, "an outage is known within two seconds"

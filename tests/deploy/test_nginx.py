@@ -75,7 +75,7 @@ def test_requests_in_a_row_are_answered_in_order(server: BehindNginx, issued: Is
     check_requests_in_a_row(server, issued)
 
 
-# --- what is no request
+# --- bytes that are not a request
 
 
 # That nginx is strict is for its own tests: here each of its refusals has the contract's form.
@@ -186,7 +186,7 @@ def test_a_request_in_clear_is_refused(server: BehindNginx) -> None:
     check_error(status, headers, body, "bad_request")
 
 
-# --- upstreams that are no help
+# --- upstreams that fail
 
 
 @contextmanager

@@ -83,7 +83,7 @@ def test_the_wheel_would_hold_the_package(sdist: Path, tmp_path: Path) -> None:
 
 
 def sbom(source: Path, target: Path) -> bytes:
-    """What the backend in `source` says of the wheel that it would build."""
+    """Returns the SBOM of the wheel that the backend in `source` would build."""
     script = "import sys, build_backend; build_backend.prepare_metadata_for_build_wheel(sys.argv[1])"
     target.mkdir()
     done = completed(

@@ -85,7 +85,7 @@ def test_a_full_disk_of_the_log_stops_charging_and_loses_nothing() -> None:
         assert told.status == 200
 
         fill(filler)
-        # The next segment is what there is no space for; the server may say so by going down.
+        # The next segment has no space; the server may go down.
         with connect(url) as connection, contextlib.suppress(psycopg.OperationalError):
             connection.execute("select pg_switch_wal()")
         until(lambda: match("full-disk-1").status == 503, seconds=60)

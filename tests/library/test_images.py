@@ -163,7 +163,7 @@ def test_what_would_take_hours_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     Image.fromarray(IMAGE).save(made, "JPEG", progressive=True)
     content = made.getvalue()
     scan, file = content[content.rindex(b"\xff\xda") : -2], tmp_path / "image.jpg"
-    file.write_bytes(content + scan * 200)  # after the end of the image they are no scans of it
+    file.write_bytes(content + scan * 200)  # scans after the end of the image do not count
     assert shares(file)
     file.write_bytes(content[:-2] + scan * 80 + content[-2:])
     assert shares(file)

@@ -272,7 +272,7 @@ class InstantSession(Session):
 
 
 def test_an_answer_is_not_read_within_another() -> None:
-    """Whoever is told asks again at once, and has the ledger read again, as pipelined requests do."""
+    """A callback asks again immediately and has the ledger read again, as pipelined requests do."""
     depths: list[int] = []
 
     async def scene() -> None:

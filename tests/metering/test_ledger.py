@@ -210,7 +210,7 @@ def test_ready(gateway: Gateway, open_gateway: OpenGateway, database_url: str) -
 
 
 def test_probes_wait_for_nobody_and_take_no_more_space(session: OpenSession, connection: Connection) -> None:
-    """Not even for one that hangs in its commit; if so many hang, charges would too."""
+    """Not even for one that hangs in its commit; if that many hang, charges would too."""
     probe = statements.statement("probe")
     size = "select pg_relation_size('sepu.probe')"
     connection.execute("set synchronous_commit = off")  # so that no disk waits

@@ -102,13 +102,13 @@ def test_changes_of_a_plan_are_kept_and_told(connection: Connection, make_custom
     whole = {found.account_id: found for found in export_usage(connection, "2026-03")}
     assert whole[customer.account_id] == told[1]
     assert (whole[other.account_id].changes, limits(whole[other.account_id])) == ((), (10, 20))
-    # Of what changed before it was made, an account is told nothing.
+    # An account is not told of changes before it was made.
     assert (whole[late].changes, limits(whole[late])) == (
         (PlanChange(moment("03-15"), "color_match", 11, 12),),
         (12, 20),
     )
 
-    # What a plan allowed stays known when it is deleted, and made anew with other limits.
+    # A plan's old limits stay known when it is deleted, and made again with other limits.
     move("2026-05-02T00:00:00Z", gold.plan_id)
     accounts.move_account(connection, late, gold.plan_id)
     delete_plan(connection, old)

@@ -32,7 +32,7 @@ class Mutant(NamedTuple):
 
     @property
     def ordinary(self) -> str:
-        """What it does not break, or it would be no more than a release that fails at once."""
+        """What it does not break, or it would be no more than a release that always fails."""
         return ORDINARY_CALLS if self.patch.stem.startswith("client_") else ORDINARY_USE
 
 

@@ -171,7 +171,7 @@ def test_numbers_are_double() -> None:
     assert [member["format"] for member in numbers] == ["double"] * 3
 
 
-# Generators drop what stands beside a $ref, and clash where a language or its libraries have the name.
+# Generators drop siblings of a $ref, and clash where a language or its libraries have the name.
 TAKEN = {"Error", "Match", "Object", "Result", "Response", "Request", "Exception", "Input", "InternalError", "Type"}
 
 

@@ -147,7 +147,7 @@ def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple
     connection.execute("alter schema sepu rename to gone")
     yield match(503, "usage_commit_failed", key="observed-4")
     yield ask("/v1/usage", 500, "internal_error")
-    time.sleep(limits.probes.PROBE_SECONDS)  # for so long a probe's answer is known
+    time.sleep(limits.probes.PROBE_SECONDS)  # the answer of a probe is cached for this time
     yield ask("/readyz", 503, "not_ready", None)
     connection.execute("alter schema gone rename to sepu")
 

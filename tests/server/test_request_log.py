@@ -36,7 +36,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 @pytest.fixture
 def full_pipe(pipe: tuple[int, int]) -> tuple[int, int]:
-    """Whoever writes into it has to wait for its reader."""
+    """A writer has to wait for its reader."""
     os.set_blocking(pipe[1], False)
     with suppress(BlockingIOError):
         while os.write(pipe[1], bytes(4096)):

@@ -37,9 +37,9 @@ use_up() {{  # three events of a new customer
         -H "Authorization: Bearer $(sepu account create --plan small | sed -n 's/^apiKey *//p')" \\
         -H 'Idempotency-Key: walk-events'
 }}"""
-# What has taken so many events, each with a signature that is right.
+# Waits for that number of events, each with the right signature.
 _TAKEN = "timeout 60 sh -c 'until test $(sort -u /run/taken | wc -l) = {}; do sleep 1; done'"
-# psql goes on after an error, and does not tell of it in its exit status.
+# psql goes on after an error, and its exit status does not say so.
 _FIRST = """set -o pipefail
 echo '\\set ON_ERROR_STOP on' | tee ~/.psqlrc > /var/lib/postgresql/.psqlrc
 export PIP_NO_INDEX=1 PIP_FIND_LINKS=/mnt/wheels
@@ -88,7 +88,7 @@ BEFORE = {
     "runuser -u postgres -- psql -c \"alter system set listen_addresses = '*'\" && pg_ctlcluster 15 main restart",
     'runuser -u postgres -- psql sepu -c "select pg_terminate': "export BLOCKING=0",
 }
-# What is so when a page was followed.
+# Conditions that hold after a page was followed.
 THEN = {
     "deploy.md": ("curl -sf http://127.0.0.1:9391/metrics", "curl -sf http://127.0.0.1:9392/metrics"),
     "accounts.md": ("sepu receipt open sepu-private.jwk receipt.txt",),
@@ -108,7 +108,7 @@ THEN = {
     # Postgres was restarted meanwhile.
     "runbook.md": (f"use_up && {_TAKEN.format(10)} && systemctl show -P NRestarts sepu-events | grep -x 0",),
 }
-# What a machine without Docker, network and embedded Postgres cannot do, or what does not end.
+# Commands that do not end, or need Docker, the network or an embedded Postgres.
 LEFT_OUT = {
     "deploy/make-secrets.sh": "for containers",
     "docker ": "for containers",

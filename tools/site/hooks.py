@@ -32,7 +32,7 @@ _PACKAGE: str = runpy.run_path(str(ROOT / "src" / "sepu" / "extras.py"))["PACKAG
 _UNTIL = re.compile(r"^Until sepu is on PyPI.*?\n\n", re.MULTILINE | re.DOTALL)
 _SUPPORT = re.compile(r"(\b(?:ask|give|from|send|when|to)\s)support\b(?!`)", re.IGNORECASE)
 _LOG = get_plugin_logger("hooks")
-# A link to a file of code that stands alone: the site shows the code below it.
+# A link to a file of code in a line of its own: the site shows the code below it.
 _CODE = re.compile(r"^\[(\w+\.(?:m(js)|(go|java|php|sh)))\]\(\1\)$", re.MULTILINE)
 _WIDE_TABLE = re.compile(r"^\|(?:---\|){11,}$", re.MULTILINE)
 _JSON = re.compile(r'(?<=<span class="go">){"[^<]*')
@@ -69,7 +69,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     page.meta.setdefault("description", _description(markdown))
     if page.file.src_uri == "reference.md":
         markdown = f"{markdown}\n{reference(_document(), tabs)}"
-    if _WIDE_TABLE.search(markdown):  # at 1280 pixels so many columns need the room of the list of contents
+    if _WIDE_TABLE.search(markdown):  # at 1280 pixels these columns need the room of the list of contents
         page.meta["hide"] = ["toc"]
     directory = Path(page.file.abs_src_path or ROOT).parent
     markdown = _CODE.sub(lambda found: _with_code(found, directory), _linked(markdown))

@@ -65,7 +65,7 @@ def lab() -> str:
 
 
 def neighbours() -> str:
-    """One colour, and beside it others at a growing deltaE."""
+    """Draws one colour next to others at a growing deltaE."""
     first = _PLACES["fei-hong"]
     found = _delta_e_to_all(first)
     places = [int(np.abs(found - wanted).argmin()) for wanted in (3.8, 6.3, 10, 15, 25, 40, 60, 80)]

@@ -103,7 +103,7 @@ def _operation(heading: str, operation: _Node, shared: Mapping[str, _Node], tabs
 
 
 def _resolved(node: _Node, components: _Node) -> _Node:
-    """What a header or response stands for, whose $ref has no siblings."""
+    """Returns the header or response that a $ref without siblings names."""
     if "$ref" not in node:
         return node
     _members(node, "$ref")
@@ -128,7 +128,7 @@ def _parameter(parameter: _Node) -> tuple[str, ...]:
 
 
 def _content(content: _Node, of: str) -> tuple[str, list[str]]:
-    """What a body is, in a phrase, and its examples."""
+    """Returns a phrase that describes a body, and its examples."""
     told, blocks = [], []
     for media, body in content.items():
         schema, examples = _members(body, "schema", "examples")

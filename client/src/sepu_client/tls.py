@@ -64,7 +64,7 @@ class Tls:
         return b"".join(parts)
 
     def carrying(self, inner: Conversation[T]) -> Conversation[T]:
-        """Runs the conversation within TLS. It learns of an end only if the other side sent close_notify."""
+        """Runs the conversation within TLS. It sees an end only if the other side sent close_notify."""
         try:
             sending = next(inner)
             while True:

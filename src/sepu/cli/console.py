@@ -58,7 +58,7 @@ def console(
 ) -> None:
     """Serve pages for operators, which only read, in the foreground, until Ctrl-C or SIGTERM.
 
-    There is no login: whoever reaches the address sees accounts and usage.
+    There is no login: anyone who reaches the address sees accounts and usage.
     """
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[RequestLog("auto")])
     if bind is not None:

@@ -1,6 +1,6 @@
 """Decides on requests to four endpoints: each checks a request in the contract's order, without I/O.
 
-An endpoint answers at once (`Reply`), or names the command for the ledger and how to use its answer (`Pending`).
+An endpoint answers immediately (`Reply`), or names the command for the ledger and how to use its answer (`Pending`).
 Invalid input is refused only after the ledger has admitted the request, because the account and the abuse limit come
 first.
 """
@@ -104,7 +104,7 @@ class Endpoint(ABC):
     unavailable = _LEDGER_DOWN
 
     def decide(self, head: TimedRequest, body: bytes, callers: Callers) -> Decision:
-        """Returns the reply, or the command for the ledger. Of a too large body, one byte over the limit is enough.
+        """Returns the reply, or the command for the ledger. One byte of a body over the limit is enough.
 
         Nothing is computed before the key is recognised, nor for a key that the ledger has just refused.
         """

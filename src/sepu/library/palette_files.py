@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from io import StringIO
 from itertools import chain, islice
 from pathlib import Path
+from typing import NamedTuple
 
 from sepu import limits
 from sepu._palette import Palette
@@ -266,45 +267,40 @@ def _table_lines(text: str) -> Iterator[str]:
         yield line
 
 
+class _Columns(NamedTuple):
+    """The titles of a table's columns, and the places of a colour's parts in a row."""
+
+    titles: list[str]
+    places: list[int]  # of the values, each a colour, or of red, green and blue
+    are_channels: bool
+    name: int | None
+    alpha: int | None
+
+
 def _table(content: bytes) -> Iterator[Found]:
     """Reads lines of cells, whose columns the first line names; if it does not, the first HEX values show them."""
     text = decode(content)
     first = text.partition("\n")[0]
     reader = csv.reader(_table_lines(text), delimiter=max("\t;,", key=first.count), strict=True)
     try:
-        titles = [title.strip()[: limits.inputs.NAME_CHARACTERS] for title in next(reader, [])]
+        columns = _titled([title.strip()[: limits.inputs.NAME_CHARACTERS] for title in next(reader, [])])
         rows: Iterable[list[str]] = reader
-        name, value, channels = find_members(titles)
-        places = [titles.index(title) for title in channels or (value,) if title is not None]
-        name_place = None if name is None else titles.index(name)
-        alpha = find_alpha(titles) if places else None
-        alpha_place = None if alpha is None else titles.index(alpha)
-        if not places:
-            row, places = titles, _hex_places(titles, bare=True)
-            if places:
-                titles = [""] * len(titles)
-            else:
-                row = next(reader, [])
-                places = _hex_places(row)
-            if not places or len(titles) < len(row):
-                raise PaletteError("line 1: it does not name the columns; write name,hex or name,r,g,b")
+        if not columns.places:
+            columns, row = _untitled(columns, reader)
             rows = chain([row], reader)
-            if name_place is None and places[0]:
-                name_place = places[0] - 1
-            elif name_place is None and len(row) > 1 == len(places):
-                name_place = 1
+        titles, places, are_channels, name, alpha = columns
         for row in rows:
             if not row or not any(map(str.strip, row)):
                 continue
             where = f"line {reader.line_num}"
-            if len(row) <= max(*places, alpha_place or 0):
+            if len(row) <= max(*places, alpha or 0):
                 yield where, "", PaletteError(f"there are {len(row)} cells, and line 1 has {len(titles)}")
                 continue
-            given = row[name_place] if name_place is not None and name_place < len(row) else ""
+            given = row[name] if name is not None and name < len(row) else ""
             given = given[: limits.inputs.NAME_CHARACTERS]  # a line may have thousands of colours
-            if alpha_place is not None and not is_opaque(row[alpha_place]):
-                yield where, given, not_opaque(row[alpha_place])
-            elif channels:
+            if alpha is not None and not is_opaque(row[alpha]):
+                yield where, given, not_opaque(row[alpha])
+            elif are_channels:
                 yield where, given, _of_cells([row[place] for place in places])
             elif len(places) == 1:
                 yield where, given, row[places[0]]
@@ -312,6 +308,37 @@ def _table(content: bytes) -> Iterator[Found]:
                 yield from ((where, f"{given} {titles[place]}", row[place]) for place in places if row[place].strip())
     except csv.Error as error:
         raise PaletteError(f"line {reader.line_num}: {error}") from None
+
+
+def _titled(titles: list[str]) -> _Columns:
+    """Returns the columns by their titles; without places if no title is of a value."""
+    name, value, channels = find_members(titles)
+    places = [titles.index(title) for title in channels or (value,) if title is not None]
+    alpha = find_alpha(titles) if places else None
+    name_place, alpha_place = (None if title is None else titles.index(title) for title in (name, alpha))
+    return _Columns(titles, places, channels is not None, name_place, alpha_place)
+
+
+def _untitled(columns: _Columns, rest: Iterator[list[str]]) -> tuple[_Columns, list[str]]:
+    """Returns the columns by the HEX values of the first row that has some, which is the first or second, and that row.
+
+    Raises:
+        PaletteError: neither row has one, or the second is longer than the first.
+    """
+    titles, row = columns.titles, columns.titles
+    if places := _hex_places(row, bare=True):
+        titles = [""] * len(row)
+    else:
+        row = next(rest, [])
+        places = _hex_places(row)
+    if not places or len(titles) < len(row):
+        raise PaletteError("line 1: it does not name the columns; write name,hex or name,r,g,b")
+    name = columns.name
+    if name is None and places[0]:
+        name = places[0] - 1
+    elif name is None and len(row) > 1 == len(places):
+        name = 1
+    return _Columns(titles, places, are_channels=False, name=name, alpha=None), row
 
 
 def _hex_places(row: list[str], *, bare: bool = False) -> list[int]:

@@ -86,7 +86,7 @@ class Owner(Protocol):
         """Runs the application, which answers through `environ[SEND]`."""
 
     def connections_changed(self) -> None:
-        """Takes note that there is one more, or one less."""
+        """Publishes the number of open connections."""
 
     def served(self) -> None:
         """Counts a request."""
@@ -133,7 +133,7 @@ class Connection(asyncio.BufferedProtocol):
     # --- called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Refuses a connection over the limits, and closes it at once."""
+        """Refuses a connection over the limits, and closes it."""
         self._transport = cast("asyncio.Transport", transport)
         owner = self._owner
         peer = transport.get_extra_info("peername")
@@ -293,7 +293,7 @@ class Connection(asyncio.BufferedProtocol):
             if version == "1.0":
                 del environ[_EXPECT]
         self._environ = environ
-        # What follows the head of a CONNECT is not a request, whatever the answer is (RFC 9110, 9.3.6; RFC 9931, 8).
+        # Bytes after the head of a CONNECT are not a request, whatever the answer is (RFC 9110, 9.3.6; RFC 9931, 8).
         is_connect = method == "CONNECT"
         self._keep_alive = version == "1.1" and not is_connect
         if "HTTP_UPGRADE" in environ and (coding or int(length)) and not is_connect and parser.should_upgrade():
@@ -435,7 +435,7 @@ class Connection(asyncio.BufferedProtocol):
         self._close()
 
     def _close(self) -> None:
-        """Closes the sending side, and the rest when the client closes: closing at once could cut off the answer."""
+        """Closes the sending side, and the rest when the client closes: closing both now could cut off the answer."""
         self._enter(_CLOSING)
         self._input = _ENDED
         self._requests.clear()

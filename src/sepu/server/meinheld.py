@@ -1,7 +1,7 @@
 """The meinheld worker for gunicorn: opt-in, behind a proxy, one request at a time.
 
 meinheld parses HTTP in unmaintained C which a hostile client can crash, so this worker takes unix sockets
-only: a strict proxy has to stand in front. The proxy should give up idle connections two seconds or more
+only, behind a strict proxy. The proxy should give up idle connections two seconds or more
 before `keepalive` is over, so that the worker never closes a connection on which a request is already under
 way, and a draining worker is not kept waiting by idle ones.
 """

@@ -4,8 +4,8 @@ Standard output has only the messages of `sepu serve` to its user, such as a new
 
 In a worker a thread writes the lines, so that a slow reader of the log delays no answer. Lines that do not fit into the
 queue are dropped and counted. Whole lines are written in batches that a pipe takes in one piece (PIPE_BUF), so lines of
-several processes do not mix. The master forks and so has no threads. It writes at once, and drops a line that nobody
-reads within a second.
+several processes do not mix. The master forks and so has no threads: it writes each line itself, and drops one that
+nobody reads within a second.
 """
 
 import logging
@@ -99,7 +99,7 @@ class RequestLog(logging.Handler):
         self._thread.start()
 
     def stop(self) -> None:
-        """Writes the waiting lines, if the reader takes them soon. Later lines are written at once."""
+        """Writes the waiting lines, if the reader takes them soon. Later lines are written immediately."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self._ending = True
