@@ -147,7 +147,9 @@ class _Counting:
 
     async def count(self, unit: str, skipped: str = "", *named: str) -> tuple[str, str]:
         command = self.program("count", unit, str(self.directory), self.url, skipped, *named)
-        environment = {"PYTHONHASHSEED": "0", **self.where} if unit == "memory" else callgrind.environment(**self.where)
+        environment = callgrind.environment(**self.where)
+        if unit == "memory":  # by malloc: CPython's own arenas are of 1 MiB, 2 % of a worker
+            environment = {"PYTHONHASHSEED": "0", "PYTHONMALLOC": "malloc", **self.where}
         if unit == "instructions":
             command = callgrind.command(self.directory, "--instr-atstart=no", *command)
             environment["LD_PRELOAD"] = callgrind.library(self.directory)
