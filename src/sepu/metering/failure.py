@@ -26,7 +26,7 @@ _KNOWN_CAUSE = re.compile(
 )
 _OURS = {
     SessionLost: "the server closed the connection, or did not answer in time",
-    TimeoutError: "no connection in time",
+    TimeoutError: "could not connect in time",
     Empty: "the event loop did not answer in time",
 }
 
