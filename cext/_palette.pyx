@@ -21,7 +21,7 @@ from hashlib import sha256
 
 import numpy as np
 
-# PERF: a look-up counts references to the module, and threads without a GIL would wait for each other to do that.
+# PERF: looking these up in NumPy each time would make threads without a GIL contend for the module's reference count.
 cdef object ndarray = np.ndarray, empty = np.empty, ascontiguousarray = np.ascontiguousarray
 cdef object uint8 = np.uint8, uint32 = np.uint32
 
@@ -40,9 +40,9 @@ cdef extern from "stdlib.h":
 
 
 def instruction_sets():
-    """Returns the names of the instruction sets that this processor has for the formula, the fastest first.
+    """Returns the names of the instruction sets with which this processor can compute the formula, fastest first.
 
-    They give the same bits. `ciede2000` and `Palette` use the first, or the one that tests name as `instruction_set`.
+    All give the same bits. `ciede2000` and `Palette` use the first, unless a test passes another `instruction_set`.
     """
     return tuple([INSTRUCTION_SETS[i].name.decode("ascii") for i in range(instruction_set_count)])
 
@@ -64,14 +64,14 @@ cdef int find_difference(name) except -1:
 
 # The nearest colours of a palette; docs/develop/matching.md proves that the search finds what a full scan finds.
 
-# More than rounding can change in a difference and its lower bound: relative, and absolute where squares underflow.
+# Greater than any rounding error in a difference and its lower bound: relative, and absolute where squares underflow.
 cdef double RELATIVE_ERROR = 1e-12, LEAST_ERROR = 1e-150
 
 
 cdef struct SortedColours:
     Py_ssize_t size
-    bint weighted  # the difference weighs lightness, as CIEDE2000 does
-    LabBlock* blocks  # in order of lightness; copies of the lightest colour fill up the last block
+    bint weighted  # the difference weights lightness, as CIEDE2000 does
+    LabBlock* blocks  # in order of lightness; copies of the lightest colour fill the last block
     Py_ssize_t* indices  # for each lane of each block, the index in the palette
 
 
@@ -88,12 +88,12 @@ cdef inline Py_ssize_t find_first_block_not_darker(const SortedColours* colours,
 
 
 cdef inline double compute_lightness_term(const SortedColours* colours, double one, double two) noexcept nogil:
-    """Returns the least difference of colours with these lightnesses: |dL'| / SL for CIEDE2000, else their distance."""
+    """Returns the least difference between colours of these lightnesses: |dL'| / SL for CIEDE2000, otherwise |dL|."""
     return lightness_term(one, two) if colours.weighted else fabs(two - one)
 
 
 cdef inline double bound_lighter_block(const SortedColours* colours, Py_ssize_t block, double lightness) noexcept nogil:
-    """Returns the least difference of a query of this lightness from `block` or a lighter one; INFINITY if none."""
+    """Returns the least difference between a query and `block` or a lighter one; INFINITY if there is none."""
     if block == count_blocks(colours.size):
         return INFINITY
     cdef double darkest = colours.blocks[block].lightness[0]
@@ -101,7 +101,7 @@ cdef inline double bound_lighter_block(const SortedColours* colours, Py_ssize_t 
 
 
 cdef inline double bound_darker_block(const SortedColours* colours, Py_ssize_t block, double lightness) noexcept nogil:
-    """Returns the least difference of a query of this lightness from `block` or a darker one; INFINITY if none."""
+    """Returns the least difference between a query and `block` or a darker one; INFINITY if there is none."""
     if block < 0:
         return INFINITY
     return compute_lightness_term(colours, lightness, colours.blocks[block].lightness[LANES - 1])
@@ -110,7 +110,7 @@ cdef inline double bound_darker_block(const SortedColours* colours, Py_ssize_t b
 cdef void find_nearest(
     const SortedColours* colours, DeltaEFunction compute_delta_e, const Lab* query, Py_ssize_t k, Match* best
 ) noexcept nogil:
-    """Fills `best` with the k nearest colours, nearest first, equal ones in palette order; 1 <= k <= size."""
+    """Fills `best` with the k nearest colours, nearest first, ties in palette order; 1 <= k <= size."""
     cdef Py_ssize_t lighter = find_first_block_not_darker(colours, query.lightness)
     cdef Py_ssize_t darker = lighter - 1
     cdef double lighter_bound = bound_lighter_block(colours, lighter, query.lightness)
@@ -139,7 +139,7 @@ cdef void find_nearest(
             count = insert_match(best, count, k, delta_e[lane], colours.indices[block * LANES + lane])
 
 
-# The nearest colours by an index
+# Finding the nearest colours with an index
 
 cdef struct Index:
     Py_ssize_t k  # 0 without an index
@@ -155,7 +155,7 @@ ctypedef fused Number:
 
 
 cdef inline Py_ssize_t find_list(const Index* index, double r, double g, double b) noexcept nogil:
-    """Returns the place of the list of the cell that holds the colour."""
+    """Returns the position in `lists` of the list for the colour's cell."""
     cdef unsigned int red = <unsigned int> r, green = <unsigned int> g, blue = <unsigned int> b
     cdef unsigned int cell = index.cells[((red >> 4) * ROOT_SIDE + (green >> 4)) * ROOT_SIDE + (blue >> 4)]
     cdef int shift = 3
@@ -171,7 +171,7 @@ cdef void find_nearest_in_list(
     const Lab* labs, DeltaEFunction compute_delta_e, const Lab* query, const Number* list, double unit, Py_ssize_t k,
     Match* best
 ) noexcept nogil:
-    """Fills `best` with the k nearest of the colours in `list`, nearest first, equal ones in palette order."""
+    """Fills `best` with the k nearest of the colours in `list`, nearest first, ties in palette order."""
     cdef Py_ssize_t count = 0, remaining = list[0], lanes, lane
     cdef double[LANES] delta_e
     cdef LabBlock queries, candidates
@@ -192,14 +192,14 @@ cdef void find_nearest_in_list(
         list += lanes + 1
 
 
-cdef struct Claims:  # what the bytes of an index claim, which may be false
+cdef struct Claims:  # what the bytes of an index say, before it is checked
     const unsigned int* cells
     Py_ssize_t cell_count, list_count, size, k
-    Py_ssize_t visited  # numbers of lists
+    Py_ssize_t visited  # how many numbers of the lists have been checked
 
 
 cdef bint is_sound(Claims* claims, const Number* lists, Py_ssize_t slot, int divisions) noexcept nogil:
-    """Returns whether a cell leads only to lists of the palette's colours, and to no more of them than there are."""
+    """Returns whether a cell leads only to lists of the palette's colours that end within the index."""
     cdef Py_ssize_t place = claims.cells[slot], length, i
     if place & DIVIDED:
         place ^= DIVIDED
@@ -234,7 +234,7 @@ cdef bint are_sound(Claims* claims, const Number* lists) noexcept nogil:
 def read_index(bytes index, bytes digest not None, Py_ssize_t size, str difference not None):
     """Returns k, the cells and the lists of an index.
 
-    Raises ValueError for any bytes but an intact index of the palette with this hash, size and difference.
+    Raises ValueError unless the bytes are an intact index of the palette with this hash, size and difference.
     """
     content = memoryview(index)
     header, checksum, numbers = (
@@ -277,7 +277,7 @@ def read_index(bytes index, bytes digest not None, Py_ssize_t size, str differen
 
 
 cdef inline int check_channels(double r, double g, double b) except -1:
-    if not (0.0 <= r <= 255.0 and 0.0 <= g <= 255.0 and 0.0 <= b <= 255.0):  # nor NaN
+    if not (0.0 <= r <= 255.0 and 0.0 <= g <= 255.0 and 0.0 <= b <= 255.0):  # false for NaN too
         raise ValueError("a channel is not a number from 0 to 255")
     return 0
 
@@ -285,9 +285,9 @@ cdef inline int check_channels(double r, double g, double b) except -1:
 def srgb_to_lab(rgb, *, scale=None):
     """Converts sRGB colours to CIE L*a*b* (D65, 2 degree observer).
 
-    `rgb`, `scale`: as `Palette.nearest_batch` takes them, without alpha. Returns float64 of the same shape: L* from 0
-    to 100, a* and b*. Raises ValueError for another shape and for a channel that is NaN, infinite or out of range,
-    TypeError for values other than real numbers. Source: IEC 61966-2-1 and CIE 15, with the white of sRGB.
+    `rgb`, `scale`: as for `Palette.nearest_batch`, without alpha. Returns float64 of the same shape: L* from 0 to 100,
+    a* and b*. Raises ValueError for another shape and for a channel that is NaN, infinite or out of range, and
+    TypeError for values that are not real numbers. Source: IEC 61966-2-1 and CIE 15, with the white point of sRGB.
     """
     array = read_rgb(rgb, scale)
     cdef const double[:, ::1] rows = as_rows(array)
@@ -305,10 +305,10 @@ def srgb_to_lab(rgb, *, scale=None):
 
 
 def ciede2000(lab1, lab2, *, instruction_set=None):
-    """Computes the CIEDE2000 difference of each row of `lab1` and the same row of `lab2`, with kL = kC = kH = 1.
+    """Computes the CIEDE2000 difference between each row of `lab1` and the same row of `lab2`, with kL = kC = kH = 1.
 
-    `lab1`, `lab2`: shape (n, 3), L*a*b*. Returns float64 (n,). Raises ValueError for another shape, for different
-    lengths and for values that are not from -1e12 to 1e12. Source: Sharma, Wu and Dalal 2005. `instruction_set`: see
+    `lab1`, `lab2`: L*a*b*, shape (n, 3). Returns float64 (n,). Raises ValueError for another shape, for different
+    lengths and for values outside -1e12 to 1e12. Source: Sharma, Wu and Dalal 2005. `instruction_set`: see
     `instruction_sets`.
     """
     cdef DeltaEFunction compute_delta_e = find_differences(instruction_set)[<int> CIEDE2000].compute
@@ -344,19 +344,19 @@ ctypedef fused Channel:
 
 
 cdef enum:
-    REMEMBERED = 8192  # places for colours met before, for each chunk of a batch
+    REMEMBERED = 8192  # slots for colours that a chunk has already matched
     CHUNK = 65536  # rows that a thread takes at a time
-    FEW = 16  # matches
+    FEW = 16  # matches that fit on the stack
 
 
 cdef void find_rows(
     Palette palette, const Channel* rgb, Py_ssize_t count, Py_ssize_t k, Py_ssize_t* indices, double* delta_e,
     Match* best, Py_ssize_t* met
 ) noexcept nogil:
-    """Finds the nearest colours of each row.
+    """Finds the colours nearest to each row.
 
-    PERF: 8-bit colours repeat in images. Unless `met` is NULL, it maps a colour's hash to the number of a row, plus 1;
-    if that row has the same colour, its answer is copied.
+    PERF: 8-bit colours repeat in images. Unless `met` is NULL, it maps a colour's hash to a row's number plus 1. If
+    that row has the same colour, this copies its answer.
     """
     cdef Py_ssize_t row, j, same
     cdef unsigned int place
@@ -381,7 +381,7 @@ cdef void find_rows(
 cdef void find_lab_rows(
     Palette palette, const double* labs, Py_ssize_t count, Py_ssize_t k, Py_ssize_t* indices, double* delta_e, Match* best
 ) noexcept nogil:
-    """Finds the nearest colours of each row of L*a*b*."""
+    """Finds the colours nearest to each row of L*a*b*."""
     cdef Py_ssize_t row, j
     cdef Lab query
     for row in range(count):
@@ -395,9 +395,9 @@ cdef void find_lab_rows(
 def find_chunk(
     Palette palette not None, rows, bint in_lab, Py_ssize_t[:, ::1] indices, double[:, ::1] delta_e
 ):
-    """Fills `indices` and `delta_e` with the nearest colours of each row, n at least 1.
+    """Fills `indices` and `delta_e` with the colours nearest to each row.
 
-    `rows`: uint8 or float64 (n, 3), or with `in_lab` L*a*b*.
+    `rows`: sRGB, or L*a*b* if `in_lab`; uint8 or float64, shape (n, 3), n at least 1.
     """
     cdef const unsigned char[:, ::1] whole
     cdef const double[:, ::1] real
@@ -436,7 +436,7 @@ cdef count_threads(threads):
 @cython.final
 cdef class Palette:
     """Palette(rgb=None, index=None, *, lab=None, difference='ciede2000', scale=None, instruction_set=None)\n--\n
-    Finds the nearest of a fixed set of colours to any colour, in sRGB or L*a*b*, exactly: always what a full scan finds.
+    Finds which of a fixed set of colours are nearest to any sRGB or L*a*b* colour, exactly as a full scan would.
 
     `rgb`: the sRGB colours, shape (n, 3), n at least 1, as `nearest_batch` takes them; or `lab`: their L*a*b* values
     (D65), L* from 0 to 100, a* and b* from -256 to 256. Raises ValueError otherwise.
@@ -444,12 +444,12 @@ cdef class Palette:
     `difference`: "ciede2000"; "cie76"; "cie94", for graphic arts, with the palette's colour as the standard; "hyab", in
     L*a*b*; or "oklab", the Euclidean distance in OKLab, for `rgb` only.
 
-    `index`: True builds an index, which makes answers for k up to 10 faster and changes none; the bytes that
-    `build_index` returned for the same colours and difference save building it. Raises ValueError for any other bytes.
-    The palette's attribute `index` has these bytes, or None.
+    `index`: True builds an index, which makes answers for k up to 10 faster without changing them. To load an index
+    instead, pass the bytes that `build_index` returned for the same colours and difference. Raises ValueError for any
+    other bytes. The attribute `index` holds the bytes, or None.
 
-    A palette never changes, so threads may share one. `size` is the number of its colours. `instruction_set`: see
-    `instruction_sets`; copies and pickles have the default.
+    A palette never changes, so threads may share one. `size` is its number of colours. `instruction_set`: see
+    `instruction_sets`; copies and pickles use the default.
     """
 
     cdef SortedColours by_lightness
@@ -461,8 +461,8 @@ cdef class Palette:
     cdef const Lab* labs  # in palette order
     cdef bint in_oklab
     cdef bytes digest
-    cdef object source  # makes the same palette, given its index
-    cdef object lab_rows, cells, lists  # own the memory that the pointers point to
+    cdef object source  # rebuilds this palette when called with its index
+    cdef object lab_rows, cells, lists  # own the memory behind the pointers
 
     def __cinit__(
         self, rgb=None, index=None, *, lab=None, str difference not None="ciede2000", scale=None, instruction_set=None
@@ -540,7 +540,7 @@ cdef class Palette:
     cdef int use_index(self, index) except -1:
         cdef const unsigned int[::1] cells, wide
         cdef const unsigned short[::1] narrow
-        if not isinstance(index, bytes):  # what can change after the check could make `find` read elsewhere
+        if not isinstance(index, bytes):  # a copy: a buffer that changes later could make `find` read outside it
             try:
                 index = bytes(memoryview(index))
             except TypeError:
@@ -565,9 +565,9 @@ cdef class Palette:
     def build_index(self, *, int k=10, threads=None, progress=None):
         """Builds an index of the palette for up to `k` nearest colours, k from 1 to 10, and returns it as bytes.
 
-        The same palette gives the same bytes. They may be stored: `Palette(rgb, index=bytes)` needs no time to build
-        them. Releases the GIL. `threads`: how many to use; None: as many as there are processors. `progress` is called
-        with the fraction done, above 0 and up to 1.
+        The same palette always gives the same bytes. If you store them, `Palette(rgb, index=bytes)` skips the building.
+        Releases the GIL. `threads`: how many to use; None means one for each processor. `progress` is called with the
+        fraction done, above 0 and up to 1.
         """
         from sepu import _index_builder
 
@@ -609,7 +609,7 @@ cdef class Palette:
             )
 
     cdef read_queries(self, rgb, lab, white, scale, background):
-        """Returns the colours of an array as `read_rgb` or `read_lab` does."""
+        """Reads the colours of an array with `read_rgb` or `read_lab`."""
         if (rgb is None) == (lab is None):
             raise ValueError("a query needs rgb or lab, one of them")
         if lab is None:
@@ -623,9 +623,8 @@ cdef class Palette:
     def nearest(self, r=None, g=None, b=None, Py_ssize_t k=1, *, lab=None, white="D65"):
         """Returns the `k` colours nearest to one colour, as a list of (index, delta_e), nearest first.
 
-        The colour is three channels of sRGB, from 0 to 255, or `lab` and its `white`, as `nearest_batch` takes them. Colours
-        at the same difference come in palette order. Raises ValueError for a channel that is not a number from 0 to 255,
-        and unless 1 <= k <= size.
+        The colour is three sRGB channels from 0 to 255, or `lab` and its `white` as for `nearest_batch`. Ties are in
+        palette order. Raises ValueError for a channel that is not a number from 0 to 255, and unless 1 <= k <= size.
         """
         if lab is not None:
             if r is not None or g is not None or b is not None:
@@ -658,17 +657,17 @@ cdef class Palette:
     ):
         """Finds the `k` colours nearest to each colour of an array, in the order of `nearest`.
 
-        `rgb`: real numbers, shape (..., 3), such as an image's (height, width, 3); fastest as uint8. `scale`: the greatest
-        value that a channel may have, 1 or 255; only uint8 and int64, which are from 0 to 255, need none. With a
-        fourth channel, alpha, `background` shows through: three numbers from 0 to 255. `threads`: how many to use; None:
-        as many as there are processors.
+        `rgb`: real numbers, shape (..., 3), such as an image's (height, width, 3); fastest as uint8. `scale`: the largest
+        value of a channel, 1 or 255; optional only for uint8 and int64, whose channels are from 0 to 255. If there is a
+        fourth channel, alpha, `background` (three numbers from 0 to 255) shows through. `threads`: how many to use; None
+        means one for each processor.
 
-        `lab`, instead of `rgb`: L*a*b*, shape (..., 3), of any colours, even outside sRGB, for the 2 degree observer.
-        `white`: their white point, "D65" or "D50", which is adapted by Bradford's method (ICC.1, CSS Color 4).
+        `lab`, instead of `rgb`: L*a*b* for the 2 degree observer, shape (..., 3); colours outside sRGB are allowed.
+        `white`: its white point, "D65", or "D50", which is adapted by Bradford's method (ICC.1, CSS Color 4).
 
-        Returns positions in the palette, intp (..., k), and their differences, float64 (..., k). Raises ValueError for
-        another shape, for another type without `scale`, for a channel beyond it, for L*a*b* that is not finite, and
-        unless 1 <= k <= size. Releases the GIL while it works.
+        Returns positions in the palette, intp (..., k), and differences, float64 (..., k). Raises ValueError for
+        another shape, for other types without `scale`, for a channel outside the scale, for L*a*b* that is not finite,
+        and unless 1 <= k <= size. Releases the GIL.
         """
         self.check_k(k)
         threads = count_threads(threads)
@@ -691,9 +690,9 @@ cdef class Palette:
         return indices, delta_e
 
     def delta_e(self, rgb=None, *, lab=None, white="D65", scale=None, background=None):
-        """Computes the difference of each colour of an array to every colour of the palette: float64 (..., size).
+        """Returns the difference between each colour of an array and every colour of the palette: float64 (..., size).
 
-        Takes and raises what `nearest_batch` does. Releases the GIL while it works.
+        Arguments and errors are as for `nearest_batch`. Releases the GIL.
         """
         array = self.read_queries(rgb, lab, white, scale, background)
         cdef bint in_lab = lab is not None

@@ -1,9 +1,9 @@
-"""The ledger for an event loop. Calls that come while one is under way share the next: a batch.
+"""The ledger for an event loop. Calls that arrive while a statement is under way share the next one, as a batch.
 
-A batch is one statement, one round trip and one commit for many charges, over one session. A call that finds no batch
-under way is sent immediately. A batch does for each of its calls what the call alone would do. If the database refuses
-a batch because of one account, the other calls are sent again immediately, and that account's calls go one by one for a
-while. How calls wait for their turns and sessions: `lanes.py`.
+A batch is one statement, one round trip and one commit for many charges, over one session. A call is sent immediately
+if no batch is under way. A batch does for each call what that call would do alone. If the database refuses a batch
+because of one account, the other calls are sent again immediately, and that account's calls are sent one by one for a
+while. `lanes.py` decides when a call is sent, and over which session.
 """
 
 import asyncio
@@ -27,22 +27,22 @@ from sepu.metering.lanes import BatchLane, Hooks, Lane
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import Session, SessionLost
 
-# Sessions for batches (the second serves while the first takes long), for single calls, and for probes. Without
-# batches, isolated accounts use the two, and all others the three.
+# Sessions for batches (the second is used while the first is slow), for single calls, and for probes. Without batches,
+# isolated accounts use BATCH_SESSIONS, and all others use SINGLE_SESSIONS.
 BATCH_SESSIONS = 2
 SINGLE_SESSIONS = 3
 PROBE_SESSIONS = 1
 
-# Classes of errors that one call of a batch causes: its data, a constraint, a deadlock, a lock that it does not get.
+# SQLSTATE classes of errors that one call of a batch can cause: bad data, a constraint, a deadlock, a lock timeout.
 _ONE_IS_TO_BLAME = ("22", "23", "40", "55")
 _SWEEP_SECONDS = 0.1
 
-# Opens a session; each of its statements may take this number of seconds.
+# Opens a session. The number is the seconds that each of its statements may take.
 Connect = Callable[[Hosts, float], Awaitable[Session]]
 
 
 class Batcher:
-    """Sends commands, in batches or each by itself; calls back with the answer or `LedgerUnavailable`."""
+    """Sends commands in batches or one by one; passes the answer or `LedgerUnavailable` to each one's callback."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Batcher:
         loop: asyncio.AbstractEventLoop | None = None,
         connect: Connect = Session.connect,
     ) -> None:
-        """Takes the database, and connects later. Without `join`, each call goes by itself."""
+        """Takes the database's URL, but does not connect yet. Without `join`, each call is sent by itself."""
         self._loop = loop or asyncio.get_running_loop()
         self._join = join
         self._observer = observer or LedgerObserver()
@@ -64,15 +64,15 @@ class Batcher:
         self.singles = Lane(hooks, SINGLE_SESSIONS if join else BATCH_SESSIONS, closes_idle=True)
         self.probes = Lane(hooks, PROBE_SESSIONS)
         self._lanes: tuple[Lane, ...] = (self.batches, self.singles, self.probes)
-        self.isolated: dict[str, float] = {}  # accounts whose calls go one by one, and until when
+        self.isolated: dict[str, float] = {}  # by account, until when its calls are sent one by one
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._is_settling = False
         self._probed_at = float("-inf")
         self._is_ready = False
-        self._probing: list[Callable[[bool], None]] = []  # who waits for the probe that is under way
+        self._probing: list[Callable[[bool], None]] = []  # callbacks waiting for the current probe
 
     async def open(self) -> None:
-        """Opens the session for the first call, but waits only a limited time for that."""
+        """Opens a session before the first call, but waits only a limited time for it."""
         await self.batches.open()
 
     async def close(self) -> None:
@@ -92,7 +92,7 @@ class Batcher:
         self._sweep_later()
 
     def poll(self) -> None:
-        """Reads what the database has answered, so that the next batch is sent before the event loop's next turn.
+        """Reads any answer that has arrived, so that the next batch is sent before the event loop's next turn.
 
         Does nothing while answers are being delivered; otherwise a callback that polls would recurse without bound.
         """
@@ -100,7 +100,7 @@ class Batcher:
             self.batches.dispatchers[0].poll()
 
     def _settle(self, calls: Sequence[PendingCall], outcome: Rows | Exception, joined: bool) -> None:
-        """Gives each call its part of a statement's outcome; lanes call it."""
+        """Gives each call its part of a statement's outcome. The lanes call this."""
         settled_within, self._is_settling = self._is_settling, True
         try:
             if isinstance(outcome, Exception):
@@ -121,12 +121,12 @@ class Batcher:
             self._refuse_waiting(call, outcome)
         try:
             answer = call.command.read(rows)
-        except Exception as error:  # an error of ours is an answer too
+        except Exception as error:  # the caller must get an answer even then
             answer = error
         self._end(call, answer)
 
     def _refuse_waiting(self, refused: PendingCall, code: str) -> None:
-        """Remembers the refusal of a key, and answers the calls that wait with that key as the ledger would."""
+        """Remembers that the ledger refused a key, and refuses the waiting calls with that key in the same way."""
         key_hash = refused.command.key_hash
         self.callers.remember(key_hash, code)
         # Takes them all first: a callback may submit again immediately.
@@ -139,13 +139,13 @@ class Batcher:
             self._end(call, call.command.refused(code))
 
     def _retry_or_fail(self, calls: Sequence[PendingCall], error: Exception, joined: bool) -> None:
-        """Sends a batch again if one of its calls caused the error; otherwise nobody knows what was executed."""
+        """Retries a batch if one of its calls caused the error. Otherwise fails the calls: some may have executed."""
         if joined and (getattr(error, "sqlstate", None) or "").startswith(_ONE_IS_TO_BLAME):
             self._retry(calls, error)
             return
         if isinstance(error, psycopg.errors.LockNotAvailable):
             self._isolate(calls)
-        elif isinstance(error, SessionLost) and not self._join:  # a node of Citus may be silent
+        elif isinstance(error, SessionLost) and not self._join:  # a Citus node may not be answering
             self._isolate(calls, limits.batches.UNANSWERED_SECONDS)
         is_duplicate = isinstance(error, psycopg.errors.UniqueViolation)
         if not is_duplicate:
@@ -155,7 +155,7 @@ class Batcher:
             self._end(call, LedgerUnavailable() if on_duplicate is None else on_duplicate)
 
     def _retry(self, calls: Sequence[PendingCall], error: Exception) -> None:
-        """Sends refused calls again, but isolates the account that caused the error. Late calls fail."""
+        """Sends the calls of a refused batch again, and isolates the account to blame. Fails calls that are late."""
         blamed = _blamed(calls, error)
         now = self._loop.time()
         self.batches.queue.put_back(call for call in calls if call.latest > now)
@@ -165,10 +165,10 @@ class Batcher:
                 self._end(call, LedgerUnavailable())
 
     def _isolate(self, calls: Iterable[PendingCall], seconds: float = limits.batches.ISOLATED_SECONDS) -> None:
-        """Sends the calls of these accounts one by one for a while, so that their waits delay no others."""
+        """Sends the calls of these accounts one by one for a while, so that they delay no other account."""
         until = self._loop.time() + seconds
         self.isolated.update(dict.fromkeys([call.account for call in calls], until))
-        # Includes calls put back whose accounts were isolated, for another call, while they were under way.
+        # May include retried calls whose account was isolated, because of another call, while they were under way.
         for call in self.batches.queue.take_where(lambda call: call.account in self.isolated):
             self.singles.add(call)
         self._sweep_later()
@@ -184,7 +184,7 @@ class Batcher:
             self._sweep_timer = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
 
     def _sweep(self) -> None:
-        """Fails the calls that have waited too long, and ends isolation that is over."""
+        """Fails calls that have waited too long, and ends isolations whose time is up."""
         self._sweep_timer = None
         now = self._loop.time()
         for lane in self._lanes:
@@ -196,7 +196,7 @@ class Batcher:
     # Whether the database answers, and which one
 
     def probe(self, done: Callable[[bool], None]) -> None:
-        """Tells `done` whether a charge can be committed now, with this release's migrations; cached for a second."""
+        """Calls `done` with whether a charge can be committed now. Caches the result for a second."""
         if self._loop.time() - self._probed_at < limits.probes.PROBE_SECONDS:
             done(self._is_ready)
             return
@@ -207,7 +207,7 @@ class Batcher:
             self._sweep_later()
 
     def probe_if_due(self) -> None:
-        """Probes if the last probe was long ago, and sooner without a session. The worker calls it each second."""
+        """Probes if the last probe was long ago; sooner if there is no session. The worker calls this every second."""
         seconds = limits.probes.LOOK_SECONDS if self._is_connected() else limits.probes.PROBE_SECONDS
         if self._loop.time() - self._probed_at >= seconds and not self._probing:
             self.probe(lambda _: None)
@@ -221,7 +221,7 @@ class Batcher:
                 report_failure(UnsafeSettingsError(answer.broken_settings), self._observer)
         self._observer.probed(self._is_ready)
         if not self._is_ready:
-            self.probes.disconnect()  # may no longer be the primary: the next probe looks for it
+            self.probes.disconnect()  # this server may no longer be the primary; the next probe finds it
         probing, self._probing = self._probing, []
         for done in probing:
             _call_back(done, self._is_ready)
@@ -230,7 +230,7 @@ class Batcher:
         try:
             return await self._connect()
         except UnsafeSettingsError:
-            self.probes.disconnect()  # its session may be older than the setting, and would call the database ready
+            self.probes.disconnect()  # a probe's session that is older than the setting would still report ready
             raise
 
     def _connected(self, session: Session) -> None:
@@ -238,7 +238,7 @@ class Batcher:
         self._learn_secret(session.key_secret, session)
 
     def _learn_secret(self, key_secret: bytes, session: Session | None = None) -> None:
-        """Takes the secret of keys. If it has changed, this is another database: ends all sessions but this one."""
+        """Takes the secret for key tags. If it has changed, this is another database, so ends all other sessions."""
         if self.callers.learn_secret(key_secret):
             for lane in self._lanes:
                 for dispatcher in lane.dispatchers:
@@ -250,7 +250,7 @@ class Batcher:
 
 
 def _call_back(done: Done, answer: object) -> None:
-    """Calls back. An exception of a callback must not keep others from their answers."""
+    """Calls a callback. If it raises an exception, the other callbacks must still get their answers."""
     try:
         done(answer)
     except Exception as raised:
@@ -258,7 +258,7 @@ def _call_back(done: Done, answer: object) -> None:
 
 
 def _blamed(calls: Sequence[PendingCall], error: Exception) -> PendingCall | None:
-    """Returns the call that was refused: the detail of the error is its position, from 1."""
+    """Returns the call to blame, if known: the error's detail is its position, from 1."""
     detail = isinstance(error, psycopg.Error) and error.diag.message_detail
     if detail and detail.isdecimal() and 0 < int(detail) <= len(calls):
         return calls[int(detail) - 1]

@@ -1,4 +1,4 @@
-"""The ledger for threads: a batcher on an event loop in a thread of its own. The other threads wait for its answers."""
+"""The ledger for threads: a batcher on an event loop in its own thread. Other threads wait for its answers."""
 
 import asyncio
 import signal
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class BatcherThread:
-    """Runs commands for threads. To be started in the process that uses it: a fork does not copy the thread."""
+    """Runs commands for threads. Start it in the process that uses it, because a fork does not copy the thread."""
 
     def __init__(
         self,
@@ -30,20 +30,20 @@ class BatcherThread:
         observer: LedgerObserver | None = None,
         died: Callable[[], None] = lambda: None,
     ) -> None:
-        """Takes the settings of the batcher, and what to call in the thread if its event loop fails."""
+        """Takes the batcher's settings. The thread calls `died` if its event loop fails."""
         self._url = database_url
         self._join = join
         self._observer = observer or LedgerObserver()
         self._died = died
         self._started: SimpleQueue[bool] = SimpleQueue()
-        # A daemon, so that the interpreter does not wait for it at exit.
+        # A daemon thread, so that the interpreter does not wait for it at exit.
         self._thread = Thread(target=self._run, name="batcher", daemon=True)
         self._loop: asyncio.AbstractEventLoop
         self._batcher: Batcher
         self._closing: asyncio.Event
 
     def start(self) -> None:
-        """Starts the thread; returns when it takes commands."""
+        """Starts the thread, and returns when it accepts commands."""
         self._thread.start()
         if not self._started.get():
             raise RuntimeError("the batcher's thread did not start")
@@ -60,7 +60,7 @@ class BatcherThread:
         """Runs one command.
 
         Raises:
-            LedgerUnavailable: no answer, or not in time.
+            LedgerUnavailable: there was no answer in time.
         """
         answer: Any = self._ask(lambda done: self._batcher.submit(command, done))
         if isinstance(answer, Exception):
@@ -69,22 +69,22 @@ class BatcherThread:
         return result
 
     def ready(self) -> bool:
-        """Returns whether a charge could be committed now, with this release's migrations; cached for a second."""
+        """Returns whether a charge could be committed now. Caches the result for a second."""
         return self._ask(lambda done: self._batcher.probe(done)) is True
 
     @property
     def callers(self) -> Callers:
-        """Returns what is known of callers, once the thread has started."""
+        """Returns what this worker knows about callers. The thread must have started."""
         return self._batcher.callers
 
     def _ask(self, ask: Callable[[Done], None]) -> object:
-        """Calls a function in the thread, and waits for its answer, but no longer than the batcher may take."""
+        """Calls a function in the thread and waits for its answer, at most as long as the batcher may take."""
         answers: SimpleQueue[object] = SimpleQueue()
 
         def called() -> None:
             try:
                 ask(answers.put)
-            except Exception as error:  # asyncio would log it, perhaps with the command
+            except Exception as error:  # otherwise asyncio would log it, possibly with the command
                 answers.put(error)
 
         try:
@@ -101,7 +101,7 @@ class BatcherThread:
             return LedgerUnavailable()
 
     def _run(self) -> None:
-        # Signals are for the main thread.
+        # Only the main thread handles signals.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         self._loop = asyncio.new_event_loop()
         try:

@@ -1,4 +1,4 @@
-"""A worker's view of its callers: the tag of a key, and which keys the ledger has just refused."""
+"""What a worker knows about its callers: whether a key's tag is right, and which keys the ledger has just refused."""
 
 from collections.abc import Callable
 
@@ -9,8 +9,8 @@ from sepu.metering.commands import RATE_LIMITED, UNAUTHORIZED
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.key_format import Credential, KeyTags, account_named_in
 
-# The refusals to remember, each with the number of requests that still ask the ledger meanwhile: a limit may end at any
-# moment, but a revocation does not end.
+# The refusals to remember, and how many requests still ask the ledger while each is remembered. A rate limit may end at
+# any moment; a revocation is final.
 REMEMBERED = {RATE_LIMITED: limits.batches.LIMITED_CALLS, UNAUTHORIZED: 0}
 
 
@@ -21,7 +21,7 @@ class _Refusal(msgspec.Struct):
 
 
 class Callers:
-    """Recognises keys without I/O. Threads may read while another one writes what the ledger said."""
+    """Recognises keys without I/O. Threads may read this while another thread records the ledger's answers."""
 
     def __init__(self, time: Callable[[], float], is_connected: Callable[[], bool]) -> None:
         self._time = time
@@ -32,9 +32,9 @@ class Callers:
         self._next_purge = float("-inf")
 
     def learn_secret(self, secret: bytes) -> bool:
-        """Takes the database's secret; returns whether it replaces another one: if so, this is another database.
+        """Takes the database's secret. Returns whether it replaces that of another database.
 
-        Forgets all refusals then: this database may have issued those keys.
+        If it does, forgets all refusals, because this database may have issued those keys.
         """
         known, self._secret = self._secret, secret
         if known == secret:
@@ -47,8 +47,8 @@ class Callers:
         """Returns the credential of a key that this deployment may have issued; None for any other.
 
         Raises:
-            LedgerUnavailable: the key is well-formed and there is no session; another database may have taken over,
-                whose secret makes the key right.
+            LedgerUnavailable: the key is well-formed but not recognised, and there is no session. Another database
+                may have taken over, and the key may be one of its own.
         """
         credential = None if self._tags is None else self._tags.credential(key)
         if credential is None and not self._is_connected() and account_named_in(key):
@@ -56,7 +56,7 @@ class Callers:
         return credential
 
     def remember(self, key_hash: bytes, code: str) -> None:
-        """Remembers for a second why the ledger refused a key: one of `REMEMBERED`."""
+        """Remembers for a second why the ledger refused a key. The code is one of `REMEMBERED`."""
         now = self._time()
         if now >= self._next_purge:
             self._next_purge = now + limits.batches.REFUSED_SECONDS
@@ -65,7 +65,7 @@ class Callers:
             self._refusals[key_hash] = _Refusal(code, now + limits.batches.REFUSED_SECONDS)
 
     def refusal(self, credential: Credential) -> str | None:
-        """Returns the code to refuse a key with, if the ledger need not be asked."""
+        """Returns the code with which to refuse a key without asking the ledger; None if the ledger must be asked."""
         known = self._refusals.get(credential.key_hash)
         if known is None or known.until <= self._time():
             return None

@@ -1,4 +1,4 @@
-"""Calls of the ledger that wait for their answers: a queue with a share for each account."""
+"""Calls to the ledger that wait for their answers, and a queue that takes the accounts in turn."""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
@@ -6,12 +6,12 @@ from typing import Any
 
 from sepu.metering.commands import Command
 
-# Takes a command's answer, or the exception instead of it.
+# Takes a command's answer, or an exception instead.
 Done = Callable[[Any], None]
 
 
 class PendingCall:
-    """A command, and the callback for its answer. It must be sent by `latest`, in the event loop's time."""
+    """A command and the callback for its answer. `latest` is the event loop's time by which it must be sent."""
 
     __slots__ = ("account", "command", "done", "latest")
 
@@ -25,11 +25,11 @@ class PendingCall:
 class FairQueue:
     """Takes the accounts in turn, so that an account with many calls delays only itself.
 
-    An account's calls keep their order: while some are under way (from `take` to `finish`), its others wait.
+    An account's calls keep their order: while some are under way (from `take` to `finish`), its other calls wait.
     """
 
     def __init__(self) -> None:
-        # By account, the calls that wait. The first account is next.
+        # The waiting calls of each account. The first account is next.
         self.accounts: OrderedDict[str, deque[PendingCall]] = OrderedDict()
         self._under_way: set[str] = set()  # accounts
 
@@ -42,7 +42,7 @@ class FairQueue:
             calls.append(call)
 
     def pass_by(self, call: PendingCall) -> bool:
-        """Takes a call without adding it, if no other waits and none of its account is under way."""
+        """Takes a call without queueing it, if no other call waits and its account has none under way."""
         if self.accounts or call.account in self._under_way:
             return False
         self._under_way.add(call.account)
@@ -53,9 +53,9 @@ class FairQueue:
         return not self.accounts.keys() <= self._under_way
 
     def take(self, most: int) -> list[PendingCall]:
-        """Takes the next call, and up to `most` in all that can share its statement, one account after the other.
+        """Takes the next call and others that can share its statement, up to `most` in all, from each account in turn.
 
-        Skips accounts with calls under way, and other statements; they keep their place.
+        Skips accounts that have calls under way or whose next call needs another statement. They keep their place.
         """
         taken: list[PendingCall] = []
         skipped: list[tuple[str, deque[PendingCall]]] = []
@@ -78,18 +78,18 @@ class FairQueue:
         return taken
 
     def finish(self, calls: Iterable[PendingCall]) -> None:
-        """Lets the accounts of taken calls have their turns again."""
+        """Ends the taken calls, so that their accounts get turns again."""
         for call in calls:
             self._under_way.discard(call.account)
 
     def put_back(self, calls: Iterable[PendingCall]) -> None:
-        """Puts taken calls back to their places, before all others."""
+        """Puts taken calls back in front of all others, in the same order."""
         for call in reversed(list(calls)):
             self.accounts.setdefault(call.account, deque()).appendleft(call)
             self.accounts.move_to_end(call.account, last=False)
 
     def take_where(self, condition: Callable[[PendingCall], bool], account: str | None = None) -> list[PendingCall]:
-        """Takes the calls that match, of one account or of all. They do not count as under way."""
+        """Takes the matching calls of one account or of all accounts. They do not count as under way."""
         taken = []
         for name in [*self.accounts] if account is None else [account]:
             calls = self.accounts.get(name, ())

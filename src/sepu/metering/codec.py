@@ -1,6 +1,6 @@
-"""Parameters in Postgres's binary format (its `src/backend/utils/adt`, each type's `recv` function).
+"""Writes parameters in Postgres's binary format (source: each type's `recv` function in `src/backend/utils/adt`).
 
-They are str, bytes, int (of 32 bits), and non-empty lists of one of these.
+A parameter is str, bytes, int (32 bits), or a non-empty list of one of these.
 """
 
 from collections.abc import Callable
@@ -12,26 +12,26 @@ Rows = list[Row]
 Writer = Callable[[Any], bytes]
 
 _INT4 = 23
-# For each Python type that the functions take: Postgres's numbers for that type and for its arrays.
+# For each Python type that a parameter may have: the OIDs of the Postgres type and of its array type.
 _OIDS: dict[type, tuple[int, int]] = {str: (25, 1009), bytes: (17, 1001), int: (_INT4, 1007)}
 
 
 def oid(value: Any) -> int:  # noqa: ANN401
-    """Returns Postgres's number of a value's type."""
+    """Returns the OID of a value's Postgres type."""
     return _OIDS[type(value[0])][1] if isinstance(value, list) else _OIDS[type(value)][0]
 
 
 def writer(value: Any) -> Writer:  # noqa: ANN401
-    """Returns what writes values of this value's type."""
+    """Returns the function that writes values of this type."""
     return _WRITERS[type(value)]
 
 
 def _array(values: list[Any]) -> bytes:
-    # One dimension, no nulls, the type, the length, and the first index: 1. Then each element after its size.
+    # The head: one dimension, no nulls, the type, the length, and the first index, 1. Each element follows its size.
     head = b"".join((b"\0\0\0\1\0\0\0\0", _int4(oid(values[0])), _int4(len(values)), b"\0\0\0\1"))
     written = list(map(writer(values[0]), values))
     sizes = set(map(len, written))
-    if len(sizes) == 1:  # PERF: half of the instructions; most parameters are of one size
+    if len(sizes) == 1:  # PERF: half the instructions; most arrays have elements of one size
         size = _int4(sizes.pop())
         return head + size + size.join(written)
     parts = [head]

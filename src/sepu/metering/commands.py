@@ -1,4 +1,4 @@
-"""The statements of requests for the ledger, and how their rows are read. No I/O."""
+"""The statements that requests send to the ledger, and how their rows are read. No I/O."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, LiteralString, TypeVar
@@ -23,9 +23,9 @@ class Charge(msgspec.Struct, frozen=True):
 
 
 class Metered(msgspec.Struct, frozen=True):
-    """`charged`, `replayed`, or the contract's code of the refusal.
+    """The outcome of a metered request: `charged`, `replayed`, or the contract's code for the refusal.
 
-    `usage` goes with `charged`, `replayed` and `quota_exceeded`; `body` with the first two.
+    `usage` is set for `charged`, `replayed` and `quota_exceeded`; `body` is set for the first two.
     """
 
     outcome: str
@@ -34,7 +34,7 @@ class Metered(msgspec.Struct, frozen=True):
 
 
 class UsageReport(msgspec.Struct, frozen=True):
-    """`ok`, or the contract's code of the refusal. The rest goes with `ok`."""
+    """The outcome is `ok` or the contract's code for the refusal. The other fields are set only for `ok`."""
 
     outcome: str
     plan_id: str = ""
@@ -42,7 +42,7 @@ class UsageReport(msgspec.Struct, frozen=True):
 
 
 class Probed(msgspec.Struct, frozen=True):
-    """A probe's findings: the secret of the keys' tags, and the settings that break a promise, if any."""
+    """A probe's findings, such as the secret for key tags and the settings that break a promise, if any."""
 
     has_migrations: bool
     key_secret: bytes
@@ -58,8 +58,8 @@ class Command(msgspec.Struct, Generic[T], frozen=True):
     """One statement for the ledger.
 
     `refused` makes the answer for a refusal's code. `on_duplicate` is the answer if a unique constraint refuses the
-    row, because another request has just stored it. `joined_statement` does the same for arrays of the parameters; it
-    puts the position, from 1, before each row, and keeps the rows of a position together.
+    row because another request has just stored it. `joined_statement` does the same as `statement`, for arrays of its
+    parameters. Each of its rows begins with the call's position, from 1; the rows of a call are adjacent.
     """
 
     statement: LiteralString
@@ -71,18 +71,18 @@ class Command(msgspec.Struct, Generic[T], frozen=True):
 
     @property
     def account(self) -> str:
-        """Returns the account that asks: the first parameter of each function."""
+        """Returns the caller's account: the first parameter of each function."""
         account: str = self.parameters[0] if self.parameters else ""
         return account
 
     @property
     def key_hash(self) -> bytes:
-        """Returns the hash of the key that asks: the second parameter of each function."""
+        """Returns the hash of the caller's key: the second parameter of each function."""
         found: bytes = self.parameters[1]
         return found
 
 
-# The first column of each row is the outcome; the batcher itself looks for these.
+# The first column of each row is the outcome. The batcher acts on these two.
 RATE_LIMITED = "rate_limited"
 UNAUTHORIZED = "unauthorized"
 _IN_PROGRESS = Metered("request_in_progress")
@@ -96,7 +96,7 @@ _METER_REQUEST_EACH = statements.statement("meter_request_each")
 
 
 def admit(credential: Credential) -> Command[str]:
-    """Admits a request that charges nothing: `ok`, or the contract's code of the refusal."""
+    """Admits a request that charges nothing. The answer is `ok` or the contract's code for the refusal."""
     parameters = (credential.account_id, credential.key_hash)
     return Command(_ADMIT, parameters, _read_value, _ADMIT_EACH)
 
@@ -108,7 +108,7 @@ def read_usage(credential: Credential) -> Command[UsageReport]:
 
 
 def meter_request(credential: Credential, idempotency_key: str, charge: Charge, request_id: str) -> Command[Metered]:
-    """Charges and stores, replays or refuses, in one transaction. The stored result has the request's id, a UUID."""
+    """Charges and stores `charge`, replays a stored result, or refuses, in one transaction. `request_id` is a UUID."""
 
     def read(rows: Sequence[Row]) -> Metered:
         ((outcome, period, limit, committed, reserved, body),) = rows

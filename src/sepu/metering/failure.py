@@ -1,4 +1,4 @@
-"""Reports to caller, log and metrics that the database does not answer, and to the log our own faults."""
+"""Reports failures of the database to the caller, the log and the metrics, and our own faults to the log."""
 
 import logging
 import re
@@ -14,7 +14,7 @@ from sepu.metering.session import SessionLost, UnreadableValueError
 
 log = logging.getLogger("sepu.ledger")
 
-# Messages of psycopg and libpq about a connection that fails or is lost. Nothing else is logged: libpq may quote a part
+# The messages of psycopg and libpq about failed or lost connections that we log. We log no others: libpq may quote part
 # of a connection string, and a password with an unescaped @ can look like a host name.
 _HOST = r"[\w./:%-]+"
 _KNOWN_CAUSE = re.compile(
@@ -26,30 +26,30 @@ _KNOWN_CAUSE = re.compile(
 )
 _OURS = {
     SessionLost: "the server closed the connection, or did not answer in time",
-    TimeoutError: "no connection in time",
+    TimeoutError: "could not connect in time",
     Empty: "the event loop did not answer in time",
 }
 
 
 class LedgerUnavailable(Exception):  # noqa: N818  (named for the state, as the contract's codes are)
-    """The database did not answer, or not in time."""
+    """The database failed, or did not answer in time."""
 
 
 def report_failure(error: Exception, observer: LedgerObserver) -> None:
-    """Logs the kind and the cause of a failure and reports it to the observer; never a row, and never a password."""
+    """Logs the kind and cause of a failure, but never a row or a password, and reports it to the observer."""
     sqlstate: str = getattr(error, "sqlstate", None) or ""
     log.error("ledger unavailable: %s%s", type(error).__name__, f" {sqlstate}" if sqlstate else _cause(error))
     observer.call_failed(sqlstate)
 
 
 def report_fault(raised: BaseException, what: str = "a callback failed") -> None:
-    """Logs our own fault. Its message could quote the input, so only the frames are logged."""
+    """Logs our own fault with its stack frames, but without its message, which could quote the input."""
     frames = "".join(traceback.format_tb(raised.__traceback__))
     log.error("%s: %s\n%s", what, type(raised).__name__, frames.rstrip())
 
 
 def _cause(error: Exception) -> str:
-    """Returns the cause of an error without an SQLSTATE. With one, it could be a server's message that quotes a row."""
+    """Returns the cause of an error that has no SQLSTATE, so that it is not a server's message that quotes a row."""
     if isinstance(error, UnreadableValueError | SettingsError | StandbySilentError | UnsafeSettingsError):
         cause = " ".join(str(error).split())
     elif isinstance(error, psycopg.OperationalError):

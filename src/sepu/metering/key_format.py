@@ -1,8 +1,8 @@
 """API keys: `sepu_<account>_<secret>_<tag>`, lower-case base 32 (RFC 4648).
 
-With the account's id, a distributed store can route by the key. The tag, which only this deployment can make, allows
-refusing a mistyped or made-up key without asking the store. The tag authenticates nobody: the store compares the
-SHA-256 of the whole key, and keeps nothing else of it. The key holds 256 random bits.
+The account's id lets a distributed store route by the key. Only this deployment can make the tag, so a mistyped or
+made-up key is refused without asking the store. The tag does not authenticate: the store compares the SHA-256 of the
+whole key, and stores nothing else of the key. The secret has 256 random bits.
 """
 
 import hashlib
@@ -17,13 +17,13 @@ import msgspec
 _FORM = re.compile(r"(sepu_([a-z2-7]{16})_[a-z2-7]{52})_([a-z2-7]{8})", re.ASCII)
 _ACCOUNT_ID = re.compile(r"[a-z2-7]{16}", re.ASCII)
 _KEY_ID = re.compile(r"([a-z2-7]{16})-[a-z2-7]{8}", re.ASCII)
-# PERF: reading a tag with `int` takes a third of the time of writing one with `b32encode`.
+# PERF: reading a tag with `int` takes a third of the time that writing one with `b32encode` takes.
 _TO_INT = str.maketrans("abcdefghijklmnopqrstuvwxyz234567", "0123456789abcdefghijklmnopqrstuv")
 _TAG_BYTES = 5
 
 
 class Credential(msgspec.Struct, frozen=True):
-    """What the ledger needs to recognise a key. It does not hold the key."""
+    """What the ledger needs to recognise a key, without the key itself."""
 
     account_id: str
     key_hash: bytes
@@ -34,7 +34,7 @@ class Credential(msgspec.Struct, frozen=True):
 
     @property
     def key_id(self) -> str:
-        """Returns an id that names the key without revealing it. It also names the account, so that it suffices."""
+        """Returns an id that names the key and its account without revealing the key."""
         return f"{self.account_id}-{_key_name(self.key_hash[:5])}"
 
 
@@ -48,26 +48,26 @@ def _key_name(start: bytes) -> str:
 
 
 def new_account_id() -> str:
-    """Makes 80 random bits: 16 characters."""
+    """Makes an account id of 80 random bits, as 16 characters."""
     return _base32(secrets.token_bytes(10))
 
 
 def account_named_in(key: str) -> str | None:
-    """Returns the account that a key names, whatever its tag; None if it is malformed."""
+    """Returns the account that a key names, whatever its tag; None if the key is malformed."""
     form = _FORM.fullmatch(key)
     return form and form[2]
 
 
 def keys_in(text: str) -> list[str]:
-    """Returns all that has the form of a key in a text, each once, whatever its tag."""
+    """Returns every string in a text that has the form of a key, each once, whatever its tag."""
     return list(dict.fromkeys(form[0] for form in _FORM.finditer(text)))
 
 
 class KeyTags:
-    """Makes and recognises keys by their tags: 40 bits of HMAC-SHA-256 (RFC 2104) with a deployment's secret."""
+    """Makes keys, and recognises them by their tags: 40 bits of HMAC-SHA-256 (RFC 2104) with a deployment's secret."""
 
     def __init__(self, secret: bytes) -> None:
-        # PERF: both states are made once; a tag then takes a third of the time of `hmac`.
+        # PERF: because both states are made once, a tag takes a third of the time that `hmac` takes.
         padded = secret.ljust(hashlib.sha256().block_size, b"\0")
         self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in padded))
         self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in padded))
@@ -77,15 +77,15 @@ class KeyTags:
         return "<KeyTags>"
 
     def new_key(self, account_id: str) -> str:
-        """Makes a new secret key of the account."""
+        """Makes a new secret key for the account."""
         return self.tagged(f"sepu_{account_id}_{_base32(secrets.token_bytes(32))}")
 
     def tagged(self, payload: str) -> str:
-        """Returns the key that begins with a payload, `sepu_<account>_<secret>`."""
+        """Returns a payload, `sepu_<account>_<secret>`, with its tag: the whole key."""
         return f"{payload}_{_base32(self._tag(payload))}"
 
     def credential(self, key: str) -> Credential | None:
-        """Returns the credential of a key with the right tag; None if it is malformed, mistyped or made up."""
+        """Returns the credential of a key with the right tag; None if the key is malformed, mistyped or made up."""
         form = _FORM.fullmatch(key)
         if form is None:
             return None
@@ -114,6 +114,6 @@ def account_of(key_id: str) -> str | None:
 
 
 def idempotency_key_hash(account_id: str, idempotency_key: str) -> str:
-    """Returns the hash of an Idempotency-Key for the request log: 48 bits of a SHA-256, different for each account."""
+    """Returns the hash of an Idempotency-Key for the request log: 48 bits of the SHA-256 of account and key."""
     text = f"{account_id}:{idempotency_key}"
     return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:12]

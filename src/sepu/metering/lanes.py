@@ -1,6 +1,6 @@
-"""Lanes: a queue of calls, and the dispatchers that send them, each over a session of its own.
+"""Lanes: a lane is a queue of calls and the dispatchers that send them, each over its own session.
 
-A lane sends calls and hands their outcome to `settle`; the batcher decides what an outcome means.
+A lane sends calls and hands their outcome to `settle`. The batcher decides what an outcome means.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from sepu.metering.session import Session
 
 
 class Hooks(NamedTuple):
-    """What the batcher gives its lanes. `settle` gets calls, their outcome, and whether they were sent as a batch."""
+    """What the batcher gives its lanes. `settle` takes calls, their outcome, and whether they were sent as a batch."""
 
     loop: asyncio.AbstractEventLoop
     open_session: Callable[[], Awaitable[Session]]
@@ -43,11 +43,11 @@ class Lane:
         any(dispatcher.send_next() for dispatcher in self.dispatchers)
 
     async def open(self) -> None:
-        """Connects before the first call, so that it need not wait; gives up soon if the database does not answer."""
+        """Connects so that the first call does not have to wait; gives up soon if the database does not answer."""
         await self.dispatchers[0].open()
 
     def disconnect(self) -> None:
-        """Ends the sessions; the next call has another."""
+        """Ends the sessions; the next call opens a new one."""
         for dispatcher in self.dispatchers:
             dispatcher.disconnect()
 
@@ -58,7 +58,7 @@ class Lane:
 
 
 class BatchLane(Lane):
-    """Sends batches over one session; while one takes long, the calls of other accounts go over a second one."""
+    """Sends batches over one session. While a batch is slow, the calls of other accounts use a second session."""
 
     def __init__(self, hooks: Hooks) -> None:
         super().__init__(hooks, 0)
@@ -96,7 +96,7 @@ class BatchLane(Lane):
 
 
 class Dispatcher:
-    """Sends the next calls of a queue over a session of its own, one statement at a time; connects when one waits."""
+    """Sends a queue's calls over its own session, one statement at a time; connects when a call is waiting."""
 
     def __init__(
         self,
@@ -107,9 +107,9 @@ class Dispatcher:
         single_as_batch: bool = False,
         closes_idle: bool = False,
     ) -> None:
-        """Takes the queue; up to `most` of its calls share a statement. `closes_idle` ends a session without calls.
+        """Takes the queue. Up to `most` of its calls share a statement. `closes_idle` ends a session without calls.
 
-        A single call that is sent as a batch waits for a lock for a shorter time.
+        `single_as_batch` sends even a single call as a batch, because batches give up sooner on a lock.
         """
         self.session: Session | None = None
         self._loop, self._open_session, self._settle, self._connected, self._observer = hooks
@@ -123,7 +123,7 @@ class Dispatcher:
         self._connecting: asyncio.Task[None] | None = None
 
     def send_alone(self, call: PendingCall) -> bool:
-        """Sends a call now, by itself, if the session is free and nothing waits; returns whether it does."""
+        """Sends a call now, by itself, if the session is free and no call is waiting; returns whether it did."""
         if self._is_busy or self._is_closed or self.session is None or self.session.is_over():
             return False
         if not self._queue.pass_by(call):
@@ -132,7 +132,7 @@ class Dispatcher:
         return True
 
     def send_next(self) -> bool:
-        """Sends what may go now, or connects for it; returns whether it does either."""
+        """Sends the next calls, or connects to send them later; returns whether it did either."""
         if self._is_closed or self._is_busy or self._connecting is not None:
             return False
         if not self._has_next():
@@ -164,7 +164,7 @@ class Dispatcher:
             self._settle(calls, outcome, joined)  # first, so that retried calls stay ahead of newer ones
             self._free(calls)
         else:
-            self._free(calls)  # first, so that the database works on the next ones while we answer
+            self._free(calls)  # first, so that the database works on the next calls while we answer
             self._settle(calls, outcome, joined)
 
     def _free(self, calls: Sequence[PendingCall]) -> None:
@@ -175,16 +175,16 @@ class Dispatcher:
                 self.send_next()
 
     def _waits_after(self, _: Sequence[PendingCall]) -> bool:
-        """Returns whether it stays busy after these calls; if so, it ends that state itself."""
+        """Returns whether to stay busy after these calls. A subclass that returns True ends that state itself."""
         return False
 
     def poll(self) -> None:
-        """Reads the answer, if it has come."""
+        """Reads the answer if it has arrived."""
         if self._is_busy and self.session is not None:
             self.session.poll()
 
     def is_connected(self) -> bool:
-        """Returns whether it has a session that is not known to be over. No system call."""
+        """Returns whether there is a session that is not known to be over. Makes no system call."""
         return self.session is not None and not self.session.is_closed
 
     def disconnect(self) -> None:
@@ -193,7 +193,7 @@ class Dispatcher:
             self.session.close()
 
     async def open(self) -> None:
-        """Connects, but waits only a limited time for that."""
+        """Connects, but waits only for a limited time."""
         self._connecting = self._connecting or self._loop.create_task(self._connect())
         await asyncio.wait([self._connecting], timeout=limits.database.CONNECT_SECONDS)
 
@@ -206,14 +206,14 @@ class Dispatcher:
         self.disconnect()
 
     async def _connect(self) -> None:
-        """Tries until there is a session, or no call waits any more."""
+        """Retries until there is a session or no call is waiting."""
         try:
             while True:
                 try:
                     self.session = await self._open_session()
                     self._connected(self.session)
                     break
-                except TimeoutError as error:  # that wait was long enough
+                except TimeoutError as error:  # the attempt took long enough to need no pause
                     report_failure(error, self._observer)
                 except psycopg.Error as error:
                     report_failure(error, self._observer)
@@ -226,28 +226,28 @@ class Dispatcher:
 
 
 class BatchDispatcher(Dispatcher):
-    """Sends batches. After one that took long, it stays busy for a moment, until as many calls have come again.
+    """Sends batches. After a slow batch, it waits for a moment until the same number of calls have arrived.
 
-    Otherwise the first client of such a batch would go alone, and the others would wait for a second slow call.
+    Otherwise the first client to call again would be served alone, and the others would wait for a second slow call.
     """
 
     def __init__(self, hooks: Hooks, queue: FairQueue) -> None:
         super().__init__(hooks, queue, most=limits.batches.CALLS)
-        self.awaited = 0  # calls
+        self.awaited = 0  # number of calls
         self._timer: asyncio.TimerHandle | None = None
 
     def count_awaited(self) -> None:
-        """Counts one of the awaited calls; the last one ends the wait."""
+        """Counts an awaited call that has arrived; the last one ends the wait."""
         self.awaited -= 1
         if not self.awaited:
             self._end_wait()
 
     def seconds_under_way(self) -> float:
-        """Returns for how many seconds a batch has been under way."""
+        """Returns how many seconds the current batch has been under way; 0 if there is none."""
         return self._loop.time() - self._sent_at if self._is_busy and not self.awaited else 0.0
 
     def poll(self) -> None:
-        """Reads the answer, if it has come."""
+        """Reads the answer if it has arrived."""
         if not self.awaited:
             super().poll()
 
@@ -278,7 +278,7 @@ class BatchDispatcher(Dispatcher):
 
 
 class ReliefDispatcher(Dispatcher):
-    """Sends batches of other accounts while the first dispatcher's batch takes long."""
+    """Sends batches of other accounts while the first dispatcher's batch is slow."""
 
     def __init__(self, hooks: Hooks, queue: FairQueue, first: BatchDispatcher) -> None:
         super().__init__(hooks, queue, most=limits.batches.CALLS, single_as_batch=True)
@@ -290,7 +290,7 @@ class ReliefDispatcher(Dispatcher):
     def _free(self, calls: Sequence[PendingCall]) -> None:
         super()._free(calls)
         if not self._is_busy:
-            self._first.send_next()  # its accounts have their turns again
+            self._first.send_next()  # the accounts of these calls are free again
 
 
 def _statement(calls: Sequence[PendingCall], joined: bool) -> tuple[Any, Sequence[Any]]:

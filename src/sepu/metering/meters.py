@@ -1,4 +1,4 @@
-"""The meters: what is charged. Everything with a part for each meter derives it from `METERS`.
+"""The meters: what is charged. All code with a part for each meter derives it from `METERS`.
 
 A new meter needs a line here, and a migration that gives each plan a limit for it (`sepu.plan_limit`).
 """
@@ -11,12 +11,12 @@ import msgspec
 
 
 class Meter(msgspec.Struct, frozen=True):
-    """One kind of usage. Each plan has a limit for it, each account a counter a month."""
+    """One kind of usage. Each plan has a limit for it, and each account has one counter a month."""
 
     name: str
-    """In the interface, the database and the metrics."""
+    """The name in the interface, the database and the metrics."""
     operation: str
-    """One word, for the names of the limit: `--match-limit` and `matchLimit`."""
+    """One word, used in the limit's names: `--match-limit` and `matchLimit`."""
     unit: str
     """What is counted, in the plural."""
 
@@ -46,7 +46,7 @@ class Usage(msgspec.Struct, frozen=True):
 
     def as_dict(self) -> dict[str, str | int]:
         """Returns the interface's UsageSnapshot."""
-        # PERF: msgspec's `asdict` takes longer, and each charge comes here.
+        # PERF: msgspec's `asdict` is slower, and every charge calls this.
         return {
             "period": self.period,
             "meter": self.meter,
@@ -58,9 +58,9 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 def is_month(text: str) -> bool:
-    """Returns whether a text has the form of a period: a UTC month such as 2027-01, from the year 1000 to 9989.
+    """Returns whether a text is a period: a UTC month such as 2027-01, from the year 1000 to 9989.
 
-    Python has no time after the year 9999.
+    Python cannot represent dates after the year 9999.
     """
     return re.fullmatch(r"(?!999)[1-9][0-9]{3}-(0[1-9]|1[0-2])", text) is not None
 
@@ -68,7 +68,7 @@ def is_month(text: str) -> bool:
 def usages(period: str, rows: Iterable[tuple[Any, ...]]) -> tuple[Usage, ...]:
     """Reads rows of meter, limit, committed and reserved: one usage for each meter, in the order of `METERS`.
 
-    A meter that only a later release knows is left out.
+    Leaves out meters that only a later release knows.
 
     Raises:
         KeyError: the plan has no limit for a meter.

@@ -2,19 +2,19 @@
 
 
 class LedgerObserver:
-    """Observes commands and calls of the database. This one does nothing."""
+    """Observes commands and calls to the database. This base class does nothing."""
 
     def command_began(self) -> None:
-        """Counts a command that waits for its answer."""
+        """Counts a command that has begun to wait for its answer."""
 
     def command_ended(self) -> None:
         """Counts a command whose caller has an answer, or an exception."""
 
     def call_answered(self, commands: int) -> None:
-        """Counts a call that the database answered, for this number of commands."""
+        """Counts a call that the database answered, and its number of commands."""
 
     def call_failed(self, sqlstate: str) -> None:
-        """Counts a failed call or attempt to connect. The state is empty if the server gave none."""
+        """Counts a failed call or attempt to connect. `sqlstate` is empty if the server gave none."""
 
     def probed(self, ready: bool) -> None:
         """Reports whether a charge can be committed now."""

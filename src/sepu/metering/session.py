@@ -1,10 +1,10 @@
 """One session with Postgres for an event loop, on libpq's own interface: a statement is one write and one read.
 
-psycopg connects. PERF: its cursors, locks and generators are not used. With them a call takes 0.15 ms of processor
-time, without them 0.05; the database takes 0.3 ms for a charge.
+psycopg connects. PERF: we do not use its cursors, locks and generators. A call takes 0.15 ms of processor time with
+them and 0.05 ms without; the database takes 0.3 ms for a charge.
 
-A statement is prepared when it is first sent. A pooler may give each transaction another server session (as PgBouncer
-does in transaction mode); then a prepared statement is missing, or is there already, and the session stops preparing.
+Each statement is prepared when it is first sent. A pooler such as PgBouncer in transaction mode gives each transaction
+another server session, where a prepared statement may be missing or exist already. The session then stops preparing.
 """
 
 import asyncio
@@ -32,14 +32,14 @@ from sepu.metering.codec import Rows, Writer, oid, writer
 
 Done = Callable[[Rows | Exception], None]
 
-# Between two checks of a statement under way: for its deadline, and for a lost server. uvloop reports no socket with an
-# error, such as that of a server that died before it had read what we sent.
+# Seconds between checks of the current statement's deadline and of the socket. uvloop does not report a socket that has
+# an error, as when a server died before it had read what we sent.
 _CHECK_SECONDS = 0.1
 _BINARY = Format.BINARY
 
 
 class UnreadableValueError(Exception):
-    """An answer has a value that cannot be read; the statement was executed."""
+    """An answer has a value that cannot be read. The statement was executed."""
 
 
 class SessionLost(Exception):  # noqa: N818
@@ -47,20 +47,20 @@ class SessionLost(Exception):  # noqa: N818
 
 
 class Session:
-    """Runs one statement at a time. It is over when the server closes it or is late; nothing is cancelled there."""
+    """Runs one statement at a time. It ends when the server closes it or is late; a late statement is not cancelled."""
 
     def __init__(self, connection: psycopg.AsyncConnection[Any], seconds: float) -> None:
-        self.key_secret = b""  # of the database's keys: `connect` reads it
+        self.key_secret = b""  # makes the tags of API keys; `connect` reads it
         self.is_closed = False
         self._loop = asyncio.get_running_loop()
-        self._connection = connection  # owns what follows
+        self._connection = connection  # keeps what follows alive
         self._pgconn = connection.pgconn
         self._pgconn.nonblocking = 1
         self._seconds = seconds
         self._socket = self._pgconn.socket
         self._reader = Transformer(connection)
         self._prepares = True
-        # Their names, and for each parameter what writes it and its format.
+        # The name of each prepared statement, and the writer and format of each parameter.
         self._prepared: dict[LiteralString, tuple[bytes, list[Writer], list[Format]]] = {}
         self._statement: LiteralString = ""
         self._parameters: Sequence[Any] = ()
@@ -74,18 +74,18 @@ class Session:
 
     @classmethod
     async def connect(cls, hosts: Hosts, seconds: float) -> Self:
-        """Connects. Each statement may take this number of seconds; after that the session is over.
+        """Connects. If a statement takes longer than this number of seconds, the session is over.
 
         Raises:
-            psycopg.Error: there is no such server, or it refuses, or its synchronous standby is silent, or a setting
-                breaks a promise.
-            TimeoutError: it does not answer in time.
+            psycopg.Error: the server does not exist or refuses, its synchronous standby is silent, or a setting breaks
+                a promise.
+            TimeoutError: the server does not answer in time.
         """
         session = cls(await hosts.connect_async(), seconds)
         answered: asyncio.Future[Rows | Exception] = asyncio.get_running_loop().create_future()
 
         def settle(outcome: Rows | Exception) -> None:
-            if not answered.done():  # nor cancelled
+            if not answered.done():  # a cancelled future is done too
                 answered.set_result(outcome)
 
         session.send(statements.statement("begin_session"), [round(limits.database.STANDBY_SECONDS * 1000)], settle)
@@ -97,9 +97,9 @@ class Session:
         return session
 
     def is_over(self) -> bool:
-        """Returns whether the session has ended, as after a restart of the server. Asks the socket: no round trip.
+        """Returns whether the session has ended, as when the server restarted. Asks the socket, without a round trip.
 
-        Call it while nothing is under way.
+        Call this only while no statement is under way.
         """
         for _ in range(2):  # the server's last message, then the end of the stream
             if self.is_closed or not self._readable.poll(0):
@@ -108,11 +108,11 @@ class Session:
         return self.is_closed
 
     def send(self, statement: LiteralString, parameters: Sequence[Any], done: Done) -> None:
-        """Sends a statement; no other may be under way.
+        """Sends a statement. No other statement may be under way.
 
         `done` gets its rows, or an exception: psycopg's error, `UnreadableValueError` or `SessionLost`.
 
-        Parameters are str, bytes, int (of 32 bits), or non-empty lists of one of these.
+        Parameters are str, bytes, int (32 bits), or non-empty lists of one of these.
         """
         self._done = done
         self._deadline = self._loop.time() + self._seconds
@@ -147,11 +147,11 @@ class Session:
             self.close()
 
     def close(self) -> None:
-        """Ends the session, and fails what is under way."""
+        """Ends the session, and fails the statement under way."""
         if not self.is_closed:
             self.is_closed = True
-            # At once: libpq closes the socket of a lost connection, and its number may soon be another socket's.
-            with suppress(OSError):  # asyncio raises it if it watched for both; it forgets the socket all the same
+            # Do not delay this: libpq closes a lost connection's socket, and another socket may soon get its number.
+            with suppress(OSError):  # raised if asyncio also watched for writes; it removes the reader anyway
                 self._loop.remove_reader(self._socket)
             self._loop.remove_writer(self._socket)
             if self._timer is not None:
@@ -164,7 +164,7 @@ class Session:
         self._send(lambda: None)
 
     def poll(self) -> None:
-        """Reads what has come of the answer; the event loop does so when the socket is readable."""
+        """Reads what has arrived of the answer. The event loop calls this when the socket is readable."""
         try:
             self._pgconn.consume_input()
             while self._done is not None and not self._pgconn.is_busy():
@@ -204,7 +204,7 @@ class Session:
                 self._conclude(error)
 
     def _rows(self, result: PGresult) -> Rows | UnreadableValueError:
-        """Reads the rows of an answer, or gives the error instead. Its message could quote a value."""
+        """Reads the rows of an answer. The error names only the exception's type: its message could quote a value."""
         try:
             self._reader.set_pgresult(result, format=_BINARY)
             return self._reader.load_rows(0, result.ntuples, tuple)
@@ -218,7 +218,7 @@ class Session:
 
 
 def _key_secret(outcome: Rows | Exception) -> bytes:
-    """Returns the secret from the answer to a session's first statement; raises the reason not to use it."""
+    """Returns the secret from the answer to a session's first statement; raises an error if the session is unusable."""
     if isinstance(outcome, SessionLost):
         raise psycopg.OperationalError("server closed the connection unexpectedly")
     if isinstance(outcome, Exception):
@@ -233,7 +233,7 @@ def _key_secret(outcome: Rows | Exception) -> bytes:
 
 @cache
 def _name(statement: LiteralString) -> bytes:
-    """Names a statement by its text, so that none is taken for another."""
+    """Names a statement by a hash of its text, so that no two statements share a name."""
     return b"sepu_" + sha256(statement.encode()).hexdigest()[:16].encode()
 
 

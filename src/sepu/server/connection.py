@@ -1,10 +1,10 @@
 """Serves one HTTP/1.1 connection by callbacks, without tasks or futures.
 
-httptools parses strictly. This module checks the rest of RFC 9112: one Host, `chunked` as the only transfer coding,
-limits on all input, and a time limit on every wait. The requests of a connection are answered in order, one at a time.
+httptools parses strictly. This module checks the rest of RFC 9112: one Host, and `chunked` as the only transfer coding.
+It limits all input and the time of every wait. A connection's requests are answered in order, one at a time.
 
-A connection is always in one `State`. Its input also has one of these states, and may be ahead: while the answer to a
-request is awaited, a part of the next request may be here. Only `_enter` changes the state, and it sets the deadline.
+A connection is always in one `State`. Its input has a state of its own, which may be ahead: while one request is being
+answered, part of the next may have arrived. Only `_enter` changes the connection's state, and it sets the deadline.
 """
 
 import asyncio
@@ -31,22 +31,22 @@ from sepu.server.host import is_host
 
 App = Callable[..., Iterable[bytes]]  # WSGI (PEP 3333)
 
-# Bytes that are parsed at a time. They limit the pipelined requests in memory and the time for one connection.
+# Bytes parsed at a time. This limits a connection's pipelined requests in memory and how long it holds the event loop.
 _SLICE_BYTES = 2048
 _KNOWN_NAMES = 500
 _LINE_BYTES = limits.requests.LINE_BYTES - len(": ")
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _NEVER = float("inf")
 _EXPECT = "HTTP_EXPECT"
-# If one of these came twice, two servers could read a request in different ways (RFC 9112, 3.2 and 6.3; RFC 9110, 5.3).
+# If one of these occurred twice, two servers could parse the request differently (RFC 9112, 3.2, 6.3; RFC 9110, 5.3).
 _SINGLE = frozenset({"HTTP_HOST", CONTENT_LENGTH, CONTENT_TYPE, "HTTP_TRANSFER_ENCODING"})
 _READ = frozenset({*READ, *_SINGLE, _EXPECT, "HTTP_UPGRADE"})
 
 
 class State(Enum):
-    """What a connection waits for, and for how many seconds at most.
+    """What a connection waits for, and the maximum number of seconds.
 
-    The states of the first group are also those of its input. A request has one deadline, so BODY keeps that of HEAD.
+    Only the first group are states of the input too. A request has one deadline, so BODY keeps the deadline of HEAD.
     """
 
     NEW = "the first byte of the first request", limits.requests.REQUEST_SECONDS
@@ -64,10 +64,10 @@ class State(Enum):
         self.seconds = seconds
 
 
-# PERF: a name of a module is found faster than a member of an enumeration.
+# PERF: Python looks up a module's name faster than a member of an enumeration.
 _NEW, _IDLE, _HEAD, _BODY, _ENDED, _SERVING, _STUCK, _CLOSING, _LOST = State
-_BETWEEN = (_IDLE, _NEW)  # no byte of a request is here
-_OPEN = (_IDLE, _BODY, _HEAD, _ENDED, _NEW)  # those of the input
+_BETWEEN = (_IDLE, _NEW)  # no byte of the next request has arrived
+_OPEN = (_IDLE, _BODY, _HEAD, _ENDED, _NEW)  # the states of the input
 
 
 class Owner(Protocol):
@@ -76,14 +76,14 @@ class Owner(Protocol):
     loop: asyncio.AbstractEventLoop
     observers: ReplyObservers
     connections: "set[Connection]"
-    addresses: Counter[str]  # of those connections that do not come from a proxy
+    addresses: Counter[str]  # connections from each address that is not a proxy's
     trusted_proxies: tuple[Network, ...]
-    buffer: memoryview  # input that is not parsed yet
+    buffer: memoryview  # the event loop reads input into it
     alive: bool
 
     @property
     def wsgi(self) -> App:
-        """Runs the application, which answers through `environ[SEND]`."""
+        """Returns the application, which answers through `environ[SEND]`."""
 
     def connections_changed(self) -> None:
         """Publishes the number of open connections."""
@@ -95,11 +95,11 @@ class Owner(Protocol):
 class _Request(msgspec.Struct, frozen=True):
     environ: dict[str, Any]
     keep_alive: bool
-    has_body: bool  # of its response
+    has_body: bool  # whether its response has one
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Parses, serves and answers."""
+    """Parses and serves the requests of one client."""
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
@@ -108,19 +108,19 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport
         self._address: str | None = None
         self._base: dict[str, Any] = {}
-        # of the request that is being parsed
+        # The request that is being parsed.
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
-        self._environ: dict[str, Any] | None = None  # once the head is complete
-        self._keep_alive = True  # the part of this that the parser cannot tell
+        self._environ: dict[str, Any] | None = None  # set when the head is complete
+        self._keep_alive = True  # our part of the decision; the parser makes the rest
         self._body: list[bytes] = []
         self._body_bytes = 0
-        self._other_bytes = 0  # of its head, then of its chunks' framing; not those that came with the request before
-        # of those that are parsed
+        self._other_bytes = 0  # of its head, then of its chunk framing; not those that came with the previous request
+        # The requests that are parsed.
         self._requests: deque[_Request] = deque()
         self._current: _Request | None = None
-        self._refusal = 400  # once the input has ended, after the answers to these requests
-        # of the connection
+        self._refusal = 400  # the status to send after these requests' answers, once the input has ended
+        # The connection.
         self._input = _NEW
         self._state = _LOST
         self.deadline: float
@@ -133,7 +133,7 @@ class Connection(asyncio.BufferedProtocol):
     # --- called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Refuses a connection over the limits, and closes it."""
+        """Counts the connection, and refuses and closes it if it is over a limit."""
         self._transport = cast("asyncio.Transport", transport)
         owner = self._owner
         peer = transport.get_extra_info("peername")
@@ -175,11 +175,11 @@ class Connection(asyncio.BufferedProtocol):
                 del self._owner.addresses[self._address]
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        """Lends the worker's buffer: its content is parsed or copied before another connection reads."""
+        """Returns the worker's buffer. Its content is parsed or copied before another connection uses it."""
         return self._owner.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Takes the input. Drops what comes after the last request."""
+        """Takes input. Drops everything that follows the last request."""
         if self._input is _ENDED:
             return
         data = self._owner.buffer[:nbytes]
@@ -190,13 +190,13 @@ class Connection(asyncio.BufferedProtocol):
         self._go_on()
 
     def eof_received(self) -> bool:
-        """Notes that the client has sent everything; it may still wait for answers."""
+        """Records that the client has finished sending. It may still be waiting for answers."""
         self._at_end = True
         self._go_on()
         return self._state is not _CLOSING
 
     def pause_writing(self) -> None:
-        """Sets the deadline by which the client has to read its answers."""
+        """Sets the deadline by which the client must read its answers."""
         if self._state in _OPEN:
             self._enter(_STUCK)
 
@@ -209,11 +209,11 @@ class Connection(asyncio.BufferedProtocol):
     # --- called by the worker
 
     def check(self, now: float) -> None:
-        """Ends a wait that is too long."""
+        """Ends a wait that has passed its deadline."""
         if now < self.deadline:
             return
         if self._state in _BETWEEN:
-            self.close_if_idle()  # without an answer: the client could take it for that of its next request
+            self.close_if_idle()  # sends no answer: the client could match it to its next request
         elif self._state in {_HEAD, _BODY}:
             self._refuse(408)  # RFC 9110, 15.5.9
         elif self._state is _SERVING:
@@ -229,11 +229,11 @@ class Connection(asyncio.BufferedProtocol):
     # --- called by the parser
 
     def on_message_begin(self) -> None:
-        """Begins a request, perhaps after another in the same input. Empty lines begin none (RFC 9112, 2.2)."""
+        """Begins a request; the input may hold several. Empty lines do not begin one (RFC 9112, 2.2)."""
         if self._input not in _BETWEEN:
             if self._input is _ENDED:
-                raise _RefusedError(400)  # ends the parsing
-            return  # the framing of `_body_parser`
+                raise _RefusedError(400)  # stops the parser
+            return  # this is the head that `_body_parser` made
         self._input = _HEAD
         self._url = b""
         self._headers = []
@@ -243,7 +243,7 @@ class Connection(asyncio.BufferedProtocol):
         self._other_bytes = 0
 
     def on_url(self, url: bytes) -> None:
-        """Takes the target or a part of it."""
+        """Appends the target, or a part of it."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -253,7 +253,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_headers_complete(self) -> None:
         """Checks the head and creates the environ from it."""
-        if self._environ is not None:  # the framing of `_body_parser`
+        if self._environ is not None:  # this is the head that `_body_parser` made
             self._input = _BODY
             return
         parser = self._parser
@@ -293,27 +293,27 @@ class Connection(asyncio.BufferedProtocol):
             if version == "1.0":
                 del environ[_EXPECT]
         self._environ = environ
-        # Bytes after the head of a CONNECT are not a request, whatever the answer is (RFC 9110, 9.3.6; RFC 9931, 8).
+        # Bytes after the head of a CONNECT are never a request, even if it is refused (RFC 9110, 9.3.6; RFC 9931, 8).
         is_connect = method == "CONNECT"
         self._keep_alive = version == "1.1" and not is_connect
         if "HTTP_UPGRADE" in environ and (coding or int(length)) and not is_connect and parser.should_upgrade():
-            # After an Upgrade, `_body_parser` reads the body. It has not seen this head, so decide on keep-alive here.
+            # The parser that reads a body after an Upgrade has not seen this head, so keep-alive is decided here.
             self._keep_alive = self._keep_alive and parser.should_keep_alive()
         else:
             self._input = _BODY
 
     def on_body(self, body: bytes) -> None:
-        """Takes a part of the body. Keeps one byte over the limit; closes the connection if the body is much larger."""
+        """Takes a part of the body. Drops the parts beyond the limit, and stops if the body is much larger."""
         self._other_bytes -= len(body)
         if self._body_bytes <= limits.requests.BODY_BYTES:
             self._body.append(body)
         self._body_bytes += len(body)
         if self._body_bytes > limits.requests.BODY_BYTES + limits.requests.DISCARDED_BYTES:
             self._complete(keep_alive=False)
-            raise _RefusedError(413)  # ends the parsing; the application answers
+            raise _RefusedError(413)  # stops the parser; the application answers
 
     def on_message_complete(self) -> None:
-        """Appends the complete request to the earlier ones."""
+        """Queues the complete request behind the earlier ones."""
         if self._input is _BODY:
             self._complete(self._keep_alive and self._parser.should_keep_alive())
 
@@ -331,7 +331,7 @@ class Connection(asyncio.BufferedProtocol):
         while True:
             try:
                 self._parser.feed_data(data)
-            except httptools.HttpParserUpgrade as upgrade:  # a server may ignore it (RFC 9110, 7.8)
+            except httptools.HttpParserUpgrade as upgrade:  # a server may ignore an Upgrade (RFC 9110, 7.8)
                 if self._input is _HEAD:
                     self._parser = self._body_parser()
                 data = data[upgrade.args[0] :]
@@ -346,7 +346,7 @@ class Connection(asyncio.BufferedProtocol):
             self._stop(413)
 
     def _body_parser(self) -> httptools.HttpRequestParser:
-        """Returns a parser that has read a head with the framing of the current request, and nothing else of it."""
+        """Returns a new parser that is ready to read the current request's body."""
         assert self._environ is not None  # noqa: S101
         chunked = "HTTP_TRANSFER_ENCODING" in self._environ
         framing = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {self._environ['CONTENT_LENGTH']}"
@@ -355,7 +355,7 @@ class Connection(asyncio.BufferedProtocol):
         return parser
 
     def _stop(self, status: int) -> None:
-        """Refuses the request that is being parsed, and stops parsing; does nothing if it has stopped."""
+        """Stops parsing, to refuse the current request with this status; does nothing if parsing has stopped before."""
         if self._input is not _ENDED:
             self._input = _ENDED
             self._refusal = status
@@ -377,7 +377,7 @@ class Connection(asyncio.BufferedProtocol):
                 parsed = True
             elif self._unparsed or not self._at_end:
                 self._enter(self._input)
-                if self._unparsed:  # other connections come first
+                if self._unparsed:  # let other connections go first
                     self._loop.call_soon(self._go_on)
                 elif self._input is _BODY:
                     self._continue()
@@ -390,7 +390,7 @@ class Connection(asyncio.BufferedProtocol):
         self._read(not self._unparsed)
 
     def _enter(self, state: State) -> None:
-        """Enters a state and sets its deadline, unless it is in that state."""
+        """Enters a state and sets its deadline, unless the connection is already in that state."""
         before = self._state
         if state is before:
             return
@@ -399,7 +399,7 @@ class Connection(asyncio.BufferedProtocol):
             self.deadline = self._loop.time() + state.seconds
 
     def _continue(self) -> None:
-        """Asks for the body if the client waits for that: once, and after all earlier answers (RFC 9110, 10.1.1)."""
+        """Sends 100 Continue if the client waits for it: once, and after all earlier answers (RFC 9110, 10.1.1)."""
         if self._environ is not None and self._environ.pop(_EXPECT, None) is not None:
             self._transport.write(_CONTINUE)
 
@@ -435,7 +435,7 @@ class Connection(asyncio.BufferedProtocol):
         self._close()
 
     def _close(self) -> None:
-        """Closes the sending side, and the rest when the client closes: closing both now could cut off the answer."""
+        """Closes the sending side now, and the rest when the client closes. Closing both could cut off the answer."""
         self._enter(_CLOSING)
         self._input = _ENDED
         self._requests.clear()
@@ -448,25 +448,25 @@ class Connection(asyncio.BufferedProtocol):
 
 
 class _RefusedError(Exception):
-    """Ends the parsing of a request; its argument is the status of the refusal."""
+    """Stops the parser. The argument is the status with which to refuse the request."""
 
 
 def _ignore(*_: object) -> None:
-    """Ignores what Falcon would send, because the reply does not pass through it."""
+    """Ignores Falcon's status and headers, because the reply is sent through `environ[SEND]`."""
 
 
 @lru_cache(_KNOWN_NAMES)
 def _environ_name(name: bytes) -> str | None:
-    """Returns a header's name in the environ; None if nobody reads it, or an underscore makes it look like another."""
+    """Returns a header's name in the environ; None if no code reads it, or an underscore makes it look like another."""
     found = environ_name(name.decode("ascii"))
     return found if found in _READ and b"_" not in name else None
 
 
 def _add_headers(environ: dict[str, Any], headers: list[tuple[bytes, bytes]], most_bytes: int) -> None:
-    """Adds the headers, which have at most `most_bytes` in all."""
+    """Adds the headers to the environ. All together have at most `most_bytes`."""
     if len(headers) > limits.requests.HEADERS:
         raise _RefusedError(431)
-    if most_bytes > _LINE_BYTES:  # PERF: nearly never, and a check of each header takes 5 % of a request's opcodes
+    if most_bytes > _LINE_BYTES:  # PERF: rarely true, and checking each header takes 5 % of a request's opcodes
         sizes = [len(name) + len(value) for name, value in headers]
         if max(sizes, default=0) > _LINE_BYTES or sum(sizes) > limits.requests.HEAD_BYTES:
             raise _RefusedError(431)

@@ -1,17 +1,17 @@
--- The ledger's functions. A request calls one of them, and that call decides everything. An outcome is returned, never
--- raised: ok, charged, replayed, or an error code of the contract.
+-- The ledger's functions. A request calls one of them, and that call decides everything. It returns its outcome, never
+-- raises it: ok, charged, replayed, or an error code of the contract.
 --
--- The time is an argument whose default is the database's clock, so that a test can cross a month.
+-- The time is an argument so that a test can cross into another month. Its default is the database's clock.
 -- Each statement reads or writes one table, by its primary key.
--- A wait for a lock ends before the worker gives the call up, so the worker learns that nothing happened.
+-- Waits for locks end before the worker gives up on the call, so the worker learns that nothing happened.
 --
--- The functions that the service calls run with the rights of the owner, so that the service's role needs none on the
--- tables. Only the owner may call the others. No function depends on the caller's search path. A session keeps a plan
--- that it made while a table was empty; that plan must not read the whole table later: hence enable_seqscan. (The three
--- settings together are 2 % of a charge, counted in instructions.)
+-- The functions that the service calls run with the owner's rights, so the service's role needs none on the tables. Only
+-- the owner may call the others. No function depends on the caller's search path. A session may keep a query plan that
+-- it made while a table was empty. enable_seqscan is off so that such a plan does not scan the whole table later.
+-- (The three settings together take 2 % of a charge's instructions.)
 --
--- The calls. Each of the first three has a counterpart for batches, `..._each`, which calls the same functions for each
--- request.
+-- What calls what. Each of the first three functions has a counterpart for batches, `..._each`, which calls the same
+-- functions for each request.
 --   meter_request -> meter_one      -> authenticate, count_request, is_limited, record_events
 --   read_usage    -> read_usage_one -> authenticate, count_request
 --   admit         -> admit_one      -> authenticate, count_request
@@ -21,12 +21,12 @@
 --   adjust_usage     (called by operators' commands; calls none)
 
 
--- 1. What only these functions call.
+-- 1. Functions that only these functions call.
 
--- Looks up the key, its account and the account's plan: unauthorized, account_unavailable or ok.
+-- Looks up the key, its account and the account's plan. The outcome is unauthorized, account_unavailable or ok.
 --
--- The first use of a key on a day is recorded. This never waits: whoever holds the key's row is writing the same value,
--- or is an operator; then the next use is recorded. An operator who changes the key waits for that call.
+-- Records the first use of a key on a day, but never waits for the key's row. If another request holds the row, it is
+-- writing the same value; if an operator does, the next use is recorded. Operators do wait for a request.
 create or replace function sepu.authenticate(
     p_account_id text, p_key_hash bytea, p_now timestamptz,
     out outcome text, out plan_id text, out requests_per_minute integer, out key_id text
@@ -67,10 +67,10 @@ begin
     end if;
 end $$;
 
--- Returns whether the account has used up its requests in the current window. It waits for nobody.
+-- Returns whether the account has used up its requests in the current window. Never waits for a lock.
 --
--- A window is a minute long and starts with its first request. One that starts in the future counts as over: after a
--- clock was set back, no account may be refused for long.
+-- A window lasts for a minute from its first request. A window that starts far in the future counts as over, so that no
+-- account is refused for long after a clock was set back.
 create or replace function sepu.is_limited(
     p_account_id text, p_requests_per_minute integer, p_now timestamptz
 ) returns boolean language plpgsql volatile as $$
@@ -81,10 +81,10 @@ begin
     return found;
 end $$;
 
--- Counts one request against the abuse limit: true while the account is within it. A request over the limit writes
--- nothing. The counter stays locked until the request commits, so requests of one account are counted one by one.
+-- Counts one request against the abuse limit. Returns whether the account is within it. A request over the limit writes
+-- nothing. The counter stays locked until the request commits, so an account's requests are counted one by one.
 --
--- Citus accepts no sum of an instant and an interval in the condition of an upsert, hence the two variables.
+-- The two variables exist because Citus rejects the sum of a timestamp and an interval in an upsert's condition.
 create or replace function sepu.count_request(
     p_account_id text, p_requests_per_minute integer, p_now timestamptz
 ) returns boolean language plpgsql volatile as $$
@@ -103,11 +103,11 @@ begin
     insert into sepu.request_rate as r (account_id, window_start, requests) values (p_account_id, p_now, 1)
     on conflict (account_id) do update set requests = 1, window_start = excluded.window_start
      where r.window_start <= v_from or r.window_start >= v_until;
-    -- Unless another request has opened the window in the meantime.
+    -- If nothing was stored, another request has just opened a window: count this request in it.
     return found or sepu.count_request(p_account_id, p_requests_per_minute, p_now);
 end $$;
 
--- A request that charges nothing: unauthorized, account_unavailable, rate_limited or ok.
+-- Admits a request that charges nothing. The outcome is unauthorized, account_unavailable, rate_limited or ok.
 create or replace function sepu.admit_one(
     p_account_id text, p_key_hash bytea, p_now timestamptz,
     out outcome text
@@ -125,9 +125,9 @@ begin
     end if;
 end $$;
 
--- Reads the usage of the current month, a row a meter. A refusal is one row with nothing but its outcome.
+-- Reads the usage of the current month, one row for each meter. A refusal is one row that has only an outcome.
 --
--- The limit is the plan's plus what the counter was granted: both have bounds, so that an integer holds the sum.
+-- The limit is the plan's limit plus the units granted. Both have bounds that make the sum fit an integer.
 create or replace function sepu.read_usage_one(
     p_account_id text, p_key_hash bytea, p_now timestamptz
 ) returns setof sepu.used language plpgsql volatile as $$
@@ -167,10 +167,10 @@ begin
     end if;
 end $$;
 
--- Records an event for each threshold that a charge of p_units crossed, due for delivery immediately.
+-- Records an event for each threshold that a charge of p_units crossed, and makes it due for delivery immediately.
 --
--- The charge has locked the counter, which has never been this high before. If the event already exists (a counter was
--- lowered by hand), the charge must still succeed.
+-- The charge has locked the counter, which is higher than ever before. But if the event already exists, because the
+-- counter was lowered by hand, the charge must still succeed.
 create or replace function sepu.record_events(
     p_account_id text, p_period text, p_meter text, p_thresholds bigint[], p_unit_limit integer, p_committed integer,
     p_units integer, p_now timestamptz
@@ -193,13 +193,13 @@ begin
     end loop;
 end $$;
 
--- A metered request: charges and stores its response, or replays the stored one, or refuses. All or nothing.
+-- Charges a metered request and stores its response, or replays the stored response, or refuses. All or nothing.
 --
--- A request that executes holds two advisory locks until it commits: one for its key with this input, then one for its
--- key. Neither is waited for. If the first is not free, the same input is running. If the first is free and the second
--- is not, the request that holds the key has another input; otherwise it would hold the first as well. A refusal for
--- that reason is not counted, because the counter is locked for as long as that request runs. If two requests ever
--- executed at the same time (they cannot on one node), the primary key of stored_result would refuse the second.
+-- A request takes two advisory locks and holds them until it commits: first one for its idempotency key and input, then
+-- one for its idempotency key alone. It waits for neither. If the first is taken, the same input is running. If only
+-- the second is taken, the request that holds it has another input; otherwise it would hold the first lock too. Such a
+-- refusal is not counted as a request, because the running request keeps the counter locked. If two requests ever
+-- executed at the same time (impossible on one node), the primary key of stored_result would refuse the second.
 create or replace function sepu.meter_one(
     p_account_id text, p_key_hash bytea, p_idempotency_key text, p_fingerprint bytea,
     p_meter text, p_units integer, p_body bytea, p_request_id uuid, p_now timestamptz
@@ -225,7 +225,7 @@ begin
     if v_input_free then
         v_key_free := pg_try_advisory_xact_lock(hashtextextended(v_key, 0));
     end if;
-    -- After the locks were tried: a request that was running then, and has committed since, is seen here.
+    -- Read this only after trying the locks, to see the result of a request that held one and has just committed.
     select s.fingerprint, s.period, s.body into v_fingerprint, v.period, v.body
       from sepu.stored_result s
      where s.account_id = p_account_id and s.idempotency_key = p_idempotency_key;
@@ -261,8 +261,7 @@ begin
 
     v.period := to_char(p_now at time zone 'UTC', 'YYYY-MM');
     loop
-        -- A charge that does not fit locks nothing: a lock is written to the WAL, and the refusal would wait for the
-        -- disk.
+        -- A charge over the limit locks no row. A lock is written to the WAL, so the refusal would wait for the disk.
         update sepu.usage u set committed = u.committed + p_units
          where u.account_id = p_account_id and u.period = v.period and u.meter = p_meter
            and p_units <= v_plan_limit + u.granted - u.committed - u.reserved
@@ -288,17 +287,17 @@ begin
         on conflict (account_id, period, meter) do nothing;
     end loop;
 
-    -- Checks of the table would cost each charge more.
+    -- Checked here, because check constraints on the table would make each charge cost more.
     if not (length(p_idempotency_key) between 8 and 128 and octet_length(p_fingerprint) = 32
             and octet_length(p_body) between 2 and 65536) then
-        raise exception using errcode = '22023', message = 'no server sends a key, a fingerprint or a body of this length';
+        raise exception using errcode = '22023', message = 'idempotency key, fingerprint or body of invalid length';
     end if;
     insert into sepu.stored_result
         (account_id, idempotency_key, fingerprint, meter, units, period, body, created_at, key_id, request_id)
     values
         (p_account_id, p_idempotency_key, p_fingerprint, p_meter, p_units, v.period, p_body, p_now,
          v_auth.key_id, p_request_id);
-    -- How many thresholds are reached: after this charge, and before it.
+    -- Compares how many thresholds were reached after this charge and before it.
     if width_bucket(v.committed * 100::bigint / v.unit_limit, v_thresholds)
        > width_bucket((v.committed - p_units) * 100::bigint / v.unit_limit, v_thresholds) then
         perform sepu.record_events(
@@ -310,14 +309,14 @@ begin
 end $$;
 
 
--- The settings on which the ledger's promises rely, and the values that keep them. A session inherits most of them from
+-- The settings that the ledger's promises rely on, and the values that they need. A session inherits most of them from
 -- its role and database. `client_encoding`, DateStyle and TimeZone are not here: hosts.py sets them for each connection.
---   default_transaction_isolation: at another level simultaneous charges of an account fail.
---   synchronous_commit: at another one an answered charge can be lost.
---   session_replication_role: replica turns foreign keys off.
---   track_activities: without it nobody sees that commits wait for a silent standby.
---   zero_damaged_pages, ignore_checksum_failure: damaged rows would be missing without an error.
---   fsync, full_page_writes: an answered charge can be lost. Only the whole server has them, so no session checks them.
+--   default_transaction_isolation: at any other level, an account's simultaneous charges fail.
+--   synchronous_commit: with any other value, an answered charge can be lost.
+--   session_replication_role: `replica` turns foreign keys off.
+--   track_activities: if off, nothing shows that commits are waiting for a silent standby.
+--   zero_damaged_pages, ignore_checksum_failure: if on, damaged rows go missing without an error.
+--   fsync, full_page_writes: if off, an answered charge can be lost. They are server-wide, so no session checks them.
 create or replace function sepu.needed_settings() returns table (name text, accepted text[], inherited boolean)
 language sql immutable as $$
     values ('default_transaction_isolation', array['read committed'], true),
@@ -331,12 +330,12 @@ language sql immutable as $$
 $$;
 
 
--- 2. What the service calls.
+-- 2. Functions that the service calls.
 --
--- A function for batches, `..._each`, takes several requests in one transaction: `at` is a request's position in the
--- arrays, from 1. It takes them in the order of their accounts, so two batches do not deadlock. It waits for a lock for
--- a shorter time, because all of its requests wait, and the worker can repeat them. If
--- it fails, the error's detail is the position of the request to blame.
+-- A function for batches, `..._each`, serves several requests in one transaction. `at` is a request's position in the
+-- arrays, from 1. Requests are served in the order of their accounts, so that two batches do not deadlock. The lock
+-- timeout is shorter because all requests of the batch wait, and the worker can send them again. If the function fails,
+-- the error's detail is the position of the request to blame.
 create or replace function sepu.admit(
     p_account_id text, p_key_hash bytea, p_now timestamptz default now(), out outcome text
 ) language plpgsql volatile security definer
@@ -434,8 +433,8 @@ exception when others then
     raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');
 end $$;
 
--- Returns the secret with which the tags of API keys are made (key_format.py). Without its row no key differs
--- from a made-up one: a database whose row was not restored serves nobody.
+-- Returns the secret that makes the tags of API keys (key_format.py). Without it, sepu cannot tell a real key from a
+-- made-up one, so a database whose row was not restored serves nobody.
 create or replace function sepu.key_secret(out secret bytea) language plpgsql stable security definer
   set search_path = pg_catalog, pg_temp as $$
 begin
@@ -455,11 +454,11 @@ create or replace function sepu.broken_settings() returns text language sql stab
      where n.inherited and current_setting(n.name) <> all (n.accepted)
 $$;
 
--- Writes as a charge does, but not to customers' rows, and returns the migrations that are applied: null if each row of
--- the probe is locked. If Postgres cannot write, its error says why.
+-- Writes as a charge does, but not to customers' rows, and returns the applied migrations, or null if all rows of
+-- sepu.probe are locked. If Postgres cannot write, its error says why.
 --
--- The update alone would succeed on a full disk: it needs no new page, and its WAL often fits a segment that is there. A
--- charge does need pages. So this first writes more than work_mem holds, to a temporary file on the tables' disk.
+-- The update alone would succeed on a full disk: it needs no new page, and its WAL often fits into an existing segment.
+-- A charge needs new pages, so this first writes more than work_mem holds to a temporary file on the tables' disk.
 create or replace function sepu.probe(p_now timestamptz default now(), out applied text)
 language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set work_mem = '64kB' set temp_tablespaces = '' as $$
@@ -475,14 +474,14 @@ begin
 end $$;
 
 
--- 3. What operators' commands call.
+-- 3. Functions that operators' commands call.
 
--- Deletes up to p_limit results of one counter that are older than p_days, and counts their units as pruned, by day and
--- key too.
+-- Deletes up to p_limit of a counter's results that are older than p_days, and adds their units to the counter's pruned
+-- units and to the totals for each day and key.
 --
--- It locks the counter first, as a charge does, and finds the results by it: a result without a counter is never
--- deleted. It finds an account's results by their primary key, even if the statistics are old. An index on created_at
--- would cost each charge a write, only to save reading the account's few thousand rows once in three months.
+-- Locks the counter first, as a charge does. The caller names the counter, so a result without one is never deleted.
+-- Finds the account's results by primary key, even if the statistics are old. An index on created_at would cost each
+-- charge a write, only to avoid reading the account's few thousand rows once in three months.
 create or replace function sepu.prune_results(
     p_account_id text, p_period text, p_meter text, p_days integer, p_limit integer, p_now timestamptz default now(),
     out results integer, out units integer
@@ -521,14 +520,14 @@ begin
     end if;
 end $$;
 
--- Adds units to a counter's limit (a grant) or takes them off its bill (a credit), once for each adjustment's id; a
--- negative number does the opposite. The outcome is added, repeated (it was added before), other (the id is another
--- adjustment's), over (a month that can no longer be granted), ahead (a month that cannot be credited yet), below or
--- beyond (the sum would leave its bounds: the units may be from lowest to highest). An adjustment that is not
--- added leaves at most an empty counter.
+-- Adds units to a counter's limit (a grant) or takes them off its bill (a credit), once for each adjustment id. A
+-- negative number does the opposite. The outcome is added; repeated if it was added before; other if the id belongs to
+-- another adjustment; over for a month that can no longer be granted; ahead for a month that cannot be credited yet; or
+-- below or beyond if the units are not from lowest to highest. An adjustment that is not added leaves at most an empty
+-- counter.
 --
--- The caller has locked the account, so nobody else adds the same id. From here on the counter is locked,
--- and charges wait for it, until the transaction ends: so it must end next.
+-- The caller has locked the account, so nobody else adds the same id. This locks the counter, and charges wait for it
+-- until the transaction ends, so the caller must end it next.
 create or replace function sepu.adjust_usage(
     p_account_id text, p_adjustment_id uuid, p_kind text, p_period text, p_meter text, p_units integer, p_plan_limit integer,
     p_operator text, p_database_role text, p_reason text, p_now timestamptz default now(),
@@ -558,7 +557,7 @@ begin
      where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter
        for no key update;
     if p_kind = 'grant' then
-        -- Used units stay allowed. If a plan was lowered below them, nothing can be subtracted.
+        -- Used units stay within the limit. If the plan's limit was lowered below them, nothing can be subtracted.
         lowest := least(0, greatest(-v.granted, v.committed::bigint + v.reserved - p_plan_limit - v.granted));
         highest := 147483647 - v.granted;
     else
@@ -582,5 +581,5 @@ begin
     end if;
 end $$;
 
--- Each role that serves is granted what it calls, by name (grant_service in statements/roles.sql).
+-- grant_service in statements/roles.sql grants each serving role the functions that it calls, by name.
 revoke execute on all functions in schema sepu from public;
