@@ -11,7 +11,7 @@ from sepu.console.pages import DAILY_IS_OLD
 from sepu.database import statements
 from sepu.http.errors import ERRORS
 from sepu.http.replies import COMMON_HEADERS
-from sepu.limits import batches, connections, database, pictures, probes, requests, webhooks, workers
+from sepu.limits import batches, connections, database, images, probes, requests, webhooks, workers
 from sepu.metering.batcher import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS
 
 ROOT = Path(__file__).parents[2]
@@ -152,10 +152,10 @@ NAMED = {
     "docs/runbook.md": [f"{database.MIGRATION_LOCK_SECONDS:g} s", f"{database.MIGRATION_SECONDS:g} s"],
     "docs/scaling.md": [f"{SINGLE_SESSIONS} for calls"],
     "docs/security.md": [
-        *(kib(requests.BODY_BYTES), f"{pictures.BYTES // KIB**2} MiB", f"{pictures.PIXELS:,} pixels"),
-        *(f"{pictures.HEADER_READS:,} reads", f"{pictures.JPEG_SCANS} scans", f"{pictures.TIFF_NUMBERS:,} numbers"),
+        *(kib(requests.BODY_BYTES), f"{images.BYTES // KIB**2} MiB", f"{images.PIXELS:,} pixels"),
+        *(f"{images.HEADER_READS:,} reads", f"{images.JPEG_SCANS} scans", f"{images.TIFF_NUMBERS:,} numbers"),
     ],
-    "docs/library.md": [f"{pictures.BYTES // KIB**2} MiB", f"{pictures.PIXELS:,} pixels"],
+    "docs/library.md": [f"{images.BYTES // KIB**2} MiB", f"{images.PIXELS:,} pixels"],
     "docs/console.md": [f"{DAILY_IS_OLD // timedelta(hours=1)} hours"],
     "deploy/nginx/nginx.conf": [
         kib(requests.BODY_BYTES),

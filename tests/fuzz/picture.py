@@ -172,7 +172,7 @@ def read(directory: str) -> None:
     answers, errors = os.fdopen(os.dup(1), "w"), sys.stderr
     os.dup2(2, 1)
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES_BYTES, ADDRESSES_BYTES))
-    limits.pictures.PIXELS = PIXELS
+    limits.images.PIXELS = PIXELS
     palette = load_release().palette()
     seeds()
     done: list[str] = []

@@ -150,7 +150,7 @@ def png(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n\0\0\0\r" + header + struct.pack(">I", zlib.crc32(header))
 
 
-@pytest.mark.parametrize("size", [(limits.pictures.PIXELS + 1, 1), (8193, 8192), (2**31 - 1, 2**31 - 1)])
+@pytest.mark.parametrize("size", [(limits.images.PIXELS + 1, 1), (8193, 8192), (2**31 - 1, 2**31 - 1)])
 def test_the_size_is_read_before_anything_is_decoded(size: tuple[int, int], tmp_path: Path) -> None:
     file = tmp_path / "image.png"
     file.write_bytes(png(*size) + b"\0\0\0\0IDAT" + struct.pack(">I", zlib.crc32(b"IDAT")))
@@ -173,7 +173,7 @@ def test_what_would_take_hours_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     file.write_bytes(content[:2] + b"\xff\xe1\0\x09Exif\0\0x" * 4000 + content[2:])  # each is added to all before it
     with pytest.raises(sepu.ImageError, match="header of too many parts"):
         sepu.name_image(file)
-    monkeypatch.setattr(limits.pictures, "BYTES", len(content) - 1)
+    monkeypatch.setattr(limits.images, "BYTES", len(content) - 1)
     file.write_bytes(content)
     with pytest.raises(sepu.ImageError, match=f"more than {len(content) - 1:,} bytes"):
         sepu.name_image(file)
@@ -183,7 +183,7 @@ def test_what_would_take_hours_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_a_picture_of_many_strips_is_refused(order: str, big: bool, tmp_path: Path) -> None:
     """Of a row each. Pillow would take 700 MB for a million, which are in a file of 4 MB."""
-    rows, file = limits.pictures.TIFF_NUMBERS + 1, tmp_path / "image.tif"
+    rows, file = limits.images.TIFF_NUMBERS + 1, tmp_path / "image.tif"
     tags = [(256, 1), (257, rows), (258, 8), (259, 1), (262, 1), (277, 1), (278, 1)]
     start, word = (16, "Q") if big else (8, "I")
     data = start + (8 + 20 * 8 + 8 if big else 2 + 12 * 8 + 4)

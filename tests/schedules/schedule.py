@@ -19,7 +19,6 @@ from sepu import limits
 from sepu.metering import failure
 from sepu.metering.batcher import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS, Batcher
 from sepu.metering.callers import REMEMBERED
-from sepu.metering.calls import FairQueue
 from sepu.metering.codec import Rows
 from sepu.metering.commands import (
     RATE_LIMITED,
@@ -32,6 +31,7 @@ from sepu.metering.commands import (
     read_usage,
 )
 from sepu.metering.failure import LedgerUnavailable
+from sepu.metering.fair_queue import FairQueue
 from sepu.metering.key_format import Credential, KeyTags
 from sepu.metering.lanes import BatchLane
 from sepu.metering.session import SessionLost

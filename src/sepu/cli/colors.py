@@ -245,7 +245,7 @@ def image(
         refuse_idle("--format", idle=("width",))
     source = _load(palette)
     with _only_our_errors():
-        given = sys.stdin.buffer.read(limits.pictures.BYTES + 1) if file == "-" else file
+        given = sys.stdin.buffer.read(limits.images.BYTES + 1) if file == "-" else file
         pixels, opacity = read_image(given)
     found = source.name_pixels(pixels, opacity, top=top, within=within)
     if picture is not None:

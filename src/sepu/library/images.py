@@ -78,7 +78,7 @@ def read_image(image: Image, scale: int | None = None) -> tuple[Pixels, Opacity 
             raise ImageError(f"Pillow is not installed; image files need: {how_to_install('image')}") from None
     else:
         if isinstance(image, str | os.PathLike):
-            content = read_file(image, limits.pictures.BYTES, "save it as PNG or JPEG", ImageError)
+            content = read_file(image, limits.images.BYTES, "save it as PNG or JPEG", ImageError)
             return _split(_decode(content, repr(os.fspath(image))))
         if isinstance(image, bytes):
             return _split(_decode(image, "the image"))
@@ -112,7 +112,7 @@ def _read_array(image: ArrayLike, scale: int | None) -> tuple[NDArray[Any], int]
 def _read_open(file: Any) -> bytes:  # noqa: ANN401
     """Returns the content of an open file, at most a byte more than is read of one."""
     try:
-        content = file.read(limits.pictures.BYTES + 1)
+        content = file.read(limits.images.BYTES + 1)
     except (OSError, ValueError) as error:
         raise ImageError(f"the image cannot be read: {error}") from error
     if not isinstance(content, bytes):
@@ -181,7 +181,7 @@ class _File(BytesIO):
     def __init__(self, content: bytes, name: str) -> None:
         super().__init__(content)
         self._name = name
-        self._left: float = limits.pictures.HEADER_READS
+        self._left: float = limits.images.HEADER_READS
 
     def unlimited(self) -> None:
         """Lets everything be read."""
@@ -200,12 +200,12 @@ def _decode(content: bytes, name: str) -> NDArray[Any]:
     from PIL import ImageOps
 
     with _decoding(name):
-        if len(content) > limits.pictures.BYTES:
-            raise ImageError(f"{name} has more than {limits.pictures.BYTES:,} bytes; save it as PNG or JPEG")
-        if _count_scans(content) > limits.pictures.JPEG_SCANS:
-            raise ImageError(f"{name} has more than {limits.pictures.JPEG_SCANS} scans; save it again")
-        if _longest_tag(content) > limits.pictures.TIFF_NUMBERS:
-            raise ImageError(f"{name} has a tag of more than {limits.pictures.TIFF_NUMBERS:,} numbers; save it again")
+        if len(content) > limits.images.BYTES:
+            raise ImageError(f"{name} has more than {limits.images.BYTES:,} bytes; save it as PNG or JPEG")
+        if _count_scans(content) > limits.images.JPEG_SCANS:
+            raise ImageError(f"{name} has more than {limits.images.JPEG_SCANS} scans; save it again")
+        if _longest_tag(content) > limits.images.TIFF_NUMBERS:
+            raise ImageError(f"{name} has a tag of more than {limits.images.TIFF_NUMBERS:,} numbers; save it again")
         with _File(content, name) as file, PIL.Image.open(file, formats=FORMATS) as image:
             _check_header(image, name)
             _check_color_tags(image, content, name)
@@ -244,7 +244,7 @@ def _decoding(name: str) -> Iterator[None]:
 
 def _check_header(image: "PIL.Image.Image", name: str) -> None:
     """Refuses what must not be decoded, or cannot be read with 8 bits."""
-    if image.width * image.height > limits.pictures.PIXELS:
+    if image.width * image.height > limits.images.PIXELS:
         raise _too_large(name)
     if image.format not in {None, "MPO", *FORMATS}:  # a camera's JPEG of several pictures is an MPO
         raise ImageError(f"{name} is of the format {image.format}, and not of {_NAMES}; pass image.convert('RGBA')")
@@ -261,7 +261,7 @@ def _is_16_bit_grey(image: "PIL.Image.Image") -> bool:
 
 
 def _too_large(name: str) -> ImageError:
-    return ImageError(f"{name} has more than {limits.pictures.PIXELS:,} pixels; make it smaller")
+    return ImageError(f"{name} has more than {limits.images.PIXELS:,} pixels; make it smaller")
 
 
 def _count_scans(content: bytes) -> int:
@@ -269,7 +269,7 @@ def _count_scans(content: bytes) -> int:
     scans, at = 0, 2
     if not content.startswith(b"\xff\xd8"):
         return 0
-    most = limits.pictures.JPEG_SCANS
+    most = limits.images.JPEG_SCANS
     while scans <= most and (found := _JPEG_MARKER.search(content, at)) and found[1] != _END_OF_IMAGE:
         at = found.end()
         at += int.from_bytes(content[at : at + 2])

@@ -19,10 +19,10 @@ from sepu import limits
 from sepu.database.connection import UnsafeSettingsError
 from sepu.database.hosts import Hosts
 from sepu.metering.callers import REMEMBERED, Callers
-from sepu.metering.calls import Done, PendingCall
 from sepu.metering.codec import Rows
 from sepu.metering.commands import PROBE, Command, Probed
 from sepu.metering.failure import LedgerUnavailable, report_failure, report_fault
+from sepu.metering.fair_queue import Done, PendingCall
 from sepu.metering.lanes import BatchLane, Hooks, Lane
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import Session, SessionLost

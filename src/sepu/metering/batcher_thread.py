@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from sepu import limits
 from sepu.metering.batcher import Batcher
 from sepu.metering.callers import Callers
-from sepu.metering.calls import Done
 from sepu.metering.commands import Command
 from sepu.metering.failure import LedgerUnavailable, report_failure, report_fault
+from sepu.metering.fair_queue import Done
 from sepu.metering.observer import LedgerObserver
 
 T = TypeVar("T")

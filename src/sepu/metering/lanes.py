@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import psycopg
 
 from sepu import limits
-from sepu.metering.calls import FairQueue, PendingCall
 from sepu.metering.codec import Rows
 from sepu.metering.failure import report_failure
+from sepu.metering.fair_queue import FairQueue, PendingCall
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import Session
 

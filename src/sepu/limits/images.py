@@ -1,4 +1,4 @@
-"""Limits of a picture: one more than these, and it is not read."""
+"""Limits of an image: one more than these, and it is not read."""
 
 # Pixels of its first frame. No camera with a 35 mm sensor has more; decoded, they take up to 1.4 GB.
 PIXELS = 2**26
