@@ -1,4 +1,4 @@
-"""Connections to Postgres: one that gives up in time, and snapshots."""
+"""Connections to Postgres that limit each statement's time, and snapshots."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,17 +19,17 @@ T = TypeVar("T")
 class StandbySilentError(psycopg.OperationalError):
     """Earlier statements wait for a synchronous standby that does not answer, so another would wait too.
 
-    They are left alone. They have committed on this host only: if they were cancelled, a retry would replay an answer
-    that a promoted standby does not have.
+    They are not cancelled, because they have committed on this host only: a retry would then replay an answer that a
+    promoted standby does not have.
     """
 
     def __init__(self) -> None:
-        """Takes nothing: the message quotes nothing."""
+        """Takes no argument, because the message quotes nothing."""
         super().__init__("commits wait for a synchronous standby that does not answer")
 
 
 class UnsafeSettingsError(psycopg.OperationalError):
-    """Settings that the session inherits break a promise of the ledger. The message is the database's."""
+    """Settings that the session inherits break a promise of the ledger. The message comes from the database."""
 
     def __init__(self, broken: str) -> None:
         """Takes what `sepu.broken_settings` returned."""
@@ -37,12 +37,11 @@ class UnsafeSettingsError(psycopg.OperationalError):
 
 
 class BoundedConnection(psycopg.Connection[Any]):
-    """Closes itself when an answer is late, because the server may still be busy with the statement.
+    """Closes itself when an answer is late, because the server may still be executing the statement.
 
-    The server's statement_timeout does not help: a server on a stalled disk does not keep it, a lost host sends
-    nothing, and PgBouncer does not pass it on. The server is not busy for long, because the functions limit their waits
-    for locks. So nothing is cancelled there; psycopg would cancel the statement if it were interrupted, and wait for
-    that for many seconds.
+    The server's statement_timeout does not help: a server on a stalled disk does not obey it, a lost host sends
+    nothing, and PgBouncer does not pass it on. This does not cancel the late statement, which soon ends, because the
+    functions limit their waits for locks. An interrupted psycopg would cancel it, and wait many seconds for that.
     """
 
     statement_seconds: float | None = limits.database.STATEMENT_SECONDS
@@ -59,7 +58,7 @@ class BoundedConnection(psycopg.Connection[Any]):
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """The server's own report; `octets` is the size of the database."""
+    """What the server reports about itself. `octets` is the size of the database."""
 
     version: str
     is_standby: bool
@@ -74,9 +73,9 @@ def read_server(connection: psycopg.Connection) -> ServerState:
 
 @contextmanager
 def snapshot(connection: psycopg.Connection, statement_seconds: float | None = None) -> Iterator[None]:
-    """Shows the statements of the block the ledger at one moment, read-only.
+    """Makes all statements of the block see the ledger at one moment, read-only.
 
-    Each may take `statement_seconds`. Within the caller's transaction, it uses that one.
+    Each statement may take `statement_seconds`. If the caller has begun a transaction, uses that one as it is.
     """
     if connection.info.transaction_status != TransactionStatus.IDLE:
         yield

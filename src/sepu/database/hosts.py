@@ -1,7 +1,7 @@
-"""The hosts of a database, however they are named, and connections to the one that accepts writes.
+"""Finds the hosts of a database, however they are named, and connects to the one that accepts writes.
 
-A connection string, a service file and the environment can each name several hosts. psycopg tries one address after the
-other, each with a timeout, but does not know the hosts of a service file. libpq does, but has no timeout while it
+A connection string, a service file and the environment can each name several hosts. psycopg tries one address after
+another, each with a timeout, but does not read the hosts in a service file. libpq does, but has no timeout while it
 connects in the background. So libpq reads the settings, and psycopg gets the hosts in the connection string.
 """
 
@@ -21,12 +21,12 @@ from sepu import limits
 
 C = TypeVar("C", bound=psycopg.Connection[Any])
 
-# How values are written must not depend on the environment, a role or a database. libpq sends these with its first
-# message, and PgBouncer passes them on. It takes the latter two from the environment alone.
+# The format of values must not depend on the environment, a role or a database. libpq sends these settings in its first
+# message, and PgBouncer passes them on. libpq takes the last two only from the environment.
 _ENCODING = "UTF8"
 os.environ.update(PGDATESTYLE="ISO, MDY", PGTZ="UTC")
 
-# No mode of TLS: libpq reads all settings, and stops here before it connects.
+# This is not an sslmode, so libpq reads all settings and then stops before it connects.
 _STOP = "stop after reading the settings"
 _LISTS = ("host", "hostaddr", "port")
 
@@ -42,11 +42,11 @@ class _Host(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Returns what libpq calls it once it is connected."""
+        """Returns the name by which libpq reports the host once it is connected."""
         return self.host or self.hostaddr
 
     def has_one_address(self) -> bool:
-        """Returns whether no look-up of a name can give several."""
+        """Returns whether the host cannot resolve to several addresses."""
         if self.hostaddr or not self.host or self.host.startswith("/"):
             return True
         try:
@@ -60,18 +60,18 @@ class Hosts:
     """Connects to one database. Reads the settings for each connection, as libpq does."""
 
     def __init__(self, database_url: str, *, operator: bool = False) -> None:
-        """Takes a connection string, and connects nowhere yet.
+        """Takes a connection string, but does not connect yet.
 
-        An operator waits for longer than the service, and may read from a standby that is the only host.
+        An operator waits longer than the service, and may read from a standby if it is the only host.
         """
         self._url = database_url
         self._operator = operator
         self._answered: tuple[str, str] | None = None
 
     def conninfo(self) -> str:
-        """Returns a connection string that names every host, first the one that answered last.
+        """Returns a connection string that names every host, beginning with the one that answered last.
 
-        Where the settings are silent, it limits the waits for the network, and demands a host that takes writes.
+        Unless the settings say otherwise, it limits waits for the network, and requires a host that accepts writes.
 
         Raises:
             SettingsError: there is no such service, or a setting is wrong.
@@ -79,20 +79,20 @@ class Hosts:
         return self._resolve()[0]
 
     def connect(self, kind: type[C]) -> C:
-        """Connects within `connect_timeout` for each address.
+        """Connects. Each address may take `connect_timeout`.
 
         Raises:
-            psycopg.OperationalError: no host answers in time and takes writes.
+            psycopg.OperationalError: no host that accepts writes answers in time.
         """
         connection = kind.connect(self.conninfo(), autocommit=True)
         self._remember(connection)
         return connection
 
     async def connect_async(self) -> psycopg.AsyncConnection[Any]:
-        """Connects for an event loop. A single address gets no longer than a call waits.
+        """Connects for an event loop. A single address may take no longer than a call waits.
 
         Raises:
-            psycopg.OperationalError: no host answers in time and takes writes.
+            psycopg.OperationalError: no host that accepts writes answers in time.
             TimeoutError: a single address does not answer in time.
         """
         conninfo, seconds = self._resolve()
@@ -102,11 +102,11 @@ class Hosts:
         return connection
 
     def _remember(self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
-        """Remembers the host of a connection, or each new one would begin with a dead host that is named first."""
+        """Remembers a connection's host, so that the next one does not try a dead host first."""
         self._answered = connection.info.host, str(connection.info.port)
 
     def _resolve(self) -> tuple[str, float | None]:
-        """Returns that connection string, and how many seconds all of it may take, if that is limited."""
+        """Returns that connection string, and the limit in seconds for the whole connection, if there is one."""
         found = _read(self._url)
         hosts = _hosts(found)
         hosts.sort(key=lambda one: (one.name, one.port) != self._answered)
@@ -117,13 +117,13 @@ class Hosts:
             "application_name": "sepu",
             "connect_timeout": str(connect),
             "tcp_user_timeout": str(1000 * silent),
-            "keepalives_idle": "30",  # or a firewall forgets a connection that is idle for long
+            "keepalives_idle": "30",  # before a firewall drops an idle connection
             "target_session_attrs": "any" if patient else "read-write",
         }
         settings = {"client_encoding": _ENCODING} | {
             name: value for name, value in defaults.items() if name not in found
         }
-        # psycopg looks at these itself, and would find none in a service file.
+        # psycopg acts on these itself, but does not read a service file.
         for name in ("connect_timeout", "target_session_attrs", "load_balance_hosts"):
             if name in found:
                 settings[name] = found[name]
@@ -135,21 +135,21 @@ class Hosts:
 
 
 def _read(database_url: str) -> dict[str, str]:
-    """Returns what is set in the connection string, the service file and the environment.
+    """Returns the settings in the connection string, the service file and the environment.
 
-    What a service file sets to libpq's own default cannot be told from what it does not set.
+    A setting in a service file that equals libpq's default cannot be told from one that is not set.
     """
     try:
         given = conninfo_to_dict(database_url)
-    except (psycopg.ProgrammingError, UnicodeError):  # libpq quotes the part that it cannot parse, perhaps the password
+    except (psycopg.ProgrammingError, UnicodeError):  # libpq quotes what it cannot parse, even a password
         reason = _wrong_part(database_url)
         raise SettingsError(f"SEPU_DATABASE_URL or --database-url is not a connection string: {reason}") from None
     login, _, path = database_url.partition("://")[2].partition("?")[0].partition("/")
-    if login.count("@") > 1 or ("@" in path and "@" not in login):  # a part of the password would be taken for a host
+    if login.count("@") > 1 or ("@" in path and "@" not in login):  # libpq would take a part of the password for a host
         raise SettingsError("a password in SEPU_DATABASE_URL or --database-url has to have @ as %40 and / as %2F")
     file = os.environ.get("PGSERVICEFILE")
     if ("service" in given or "PGSERVICE" in os.environ) and file and Path(file).exists() and not Path(file).is_file():
-        raise SettingsError("PGSERVICEFILE does not name a plain file")  # libpq would wait for a pipe for ever
+        raise SettingsError("PGSERVICEFILE does not name a plain file")  # libpq would wait forever for a pipe
     pgconn = PGconn.connect_start(make_conninfo(database_url, sslmode=_STOP).encode())
     if _STOP not in (message := pgconn.get_error_message()):
         raise SettingsError(message)
@@ -173,7 +173,7 @@ def _read(database_url: str) -> dict[str, str]:
 
 
 def _wrong_part(database_url: str) -> str:
-    """Says which part libpq cannot parse, without quoting what may be a part of a password."""
+    """Says which part libpq cannot parse, without quoting anything that may be part of a password."""
     scheme, _, rest = database_url.partition("://")
     if scheme not in {"postgresql", "postgres"}:
         if rest and re.fullmatch(r"[a-z][a-z0-9+.:-]{,40}", scheme, re.ASCII | re.IGNORECASE):
@@ -195,7 +195,7 @@ def _wrong_part(database_url: str) -> str:
 
 
 def _hosts(found: dict[str, str]) -> list[_Host]:
-    """Splits the lists. libpq has seen that they are equally long, but for one port, which is for all."""
+    """Splits the lists. libpq has checked that they are equally long, except that one port may serve for all hosts."""
     names, addresses, ports = (found.get(name, "").split(",") for name in _LISTS)
     if len(ports) == 1:
         ports *= max(len(names), len(addresses))
@@ -204,7 +204,7 @@ def _hosts(found: dict[str, str]) -> list[_Host]:
         if host.port and not (re.fullmatch(r"\s*\+?[0-9]{1,5}\s*", host.port) and 0 < int(host.port) < 1 << 16):
             raise SettingsError("a port is not a number from 1 to 65535")
         try:
-            _ = host.has_one_address() or host.host.encode("idna")  # as Python does before it looks a name up
+            _ = host.has_one_address() or host.host.encode("idna")  # as Python does before it looks up a name
         except UnicodeError:
             raise SettingsError(f"{host.host!r} is not the name of a host") from None
     return hosts

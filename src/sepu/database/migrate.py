@@ -1,6 +1,6 @@
-"""Plain ordered migrations, applied under a lock in one transaction.
+"""Applies ordered migrations under a lock, in one transaction.
 
-Requests wait behind a migration that waits for a table. So it waits for a shorter time than they do, and tries again.
+Requests queue behind a migration that waits for a table. So it gives up on the lock before they do, and tries again.
 """
 
 import time
@@ -22,14 +22,14 @@ _OTHER_MIGRATIONS = (
 
 
 class MigrationError(SepuError):
-    """The database's schema and this release do not fit; the message says what to do."""
+    """The database's schema does not fit this release. The message says what to do."""
 
 
 def pending(connection: psycopg.Connection) -> list[statements.Script]:
-    """Returns what this release would apply, in order.
+    """Returns the scripts that this release would apply, in order.
 
     Raises:
-        MigrationError: the database was made by other migrations, those of an unreleased version.
+        MigrationError: other migrations, those of an unreleased version, made the database.
     """
     applied: dict[str, str] = {}
     if statements.value(connection, "has_migrations"):
@@ -38,7 +38,7 @@ def pending(connection: psycopg.Connection) -> list[statements.Script]:
     due = [script for script in migrations if script.name not in applied]
     if applied and (migrations[0] in due or any(applied.get(s.name, s.sha256) != s.sha256 for s in migrations)):
         raise MigrationError(_OTHER_MIGRATIONS)
-    # A database with migrations of a later release has its functions too: an older server must not put its own back.
+    # A later release's migrations come with its functions, which an older server must not replace with its own.
     newer = applied.keys() - {functions.name, *(script.name for script in migrations)}
     if not newer and applied.get(functions.name) != functions.sha256:
         due.append(functions)
@@ -46,11 +46,11 @@ def pending(connection: psycopg.Connection) -> list[statements.Script]:
 
 
 def migrate(connection: psycopg.Connection) -> list[str]:
-    """Applies what is pending and returns the names; all of it or nothing. It may run during traffic.
+    """Applies all pending scripts or none, and returns their names. May run during traffic.
 
     Raises:
-        MigrationError: as for `pending`; the database has another encoding than UTF8; or others have used the tables
-            all the time.
+        MigrationError: as for `pending`; or the database's encoding is not UTF8; or other transactions kept the tables
+            locked.
     """
     if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
         raise MigrationError(
@@ -77,7 +77,7 @@ def _migrate(connection: psycopg.Connection, seconds: float) -> list[str]:
         statements.run(connection, "create_migration_table")
         due = pending(connection)
         for script in due:
-            for statement in script.statements:  # Citus forwards a text as it stands, and takes no two at a time
+            for statement in script.statements:  # Citus forwards the text, and accepts only one statement at a time
                 connection.execute(statement)
             statements.run(connection, "record_migration", name=script.name, sha256=script.sha256)
         if due:
@@ -103,9 +103,9 @@ def _explain(holders: set[Any]) -> str:
 
 
 def holds_migrations(rows: Sequence[tuple[Any, ...]]) -> bool:
-    """Returns whether what a probe read of `sepu.migration` covers this release's migrations.
+    """Returns whether the migrations that a probe read include all of this release's migrations.
 
-    Later ones, and newer functions, are fine: during a rolling upgrade the old servers keep serving.
+    Later migrations and newer functions are fine: during a rolling upgrade, old servers keep serving.
     """
     ((applied, *_),) = rows
     return set((applied or "").split(",")) >= _applied_migrations()
@@ -113,5 +113,5 @@ def holds_migrations(rows: Sequence[tuple[Any, ...]]) -> bool:
 
 @cache
 def _applied_migrations() -> frozenset[str]:
-    """This release's migrations as a probe reads them."""
+    """Returns this release's migrations in the form that a probe reads."""
     return frozenset(f"{script.name}={script.sha256}" for script in statements.migrations())

@@ -22,19 +22,19 @@ class DatabaseError(SepuError):
 
 
 class DatabaseUnavailableError(DatabaseError):
-    """Says that the database is not there or takes no writes now; it may later."""
+    """Says that the database is unavailable or accepts no writes now, but may later."""
 
 
 @contextmanager
 def database(database_url: str | None, state_dir: Path, *, create: bool = False) -> Iterator[str]:
     """Yields the connection string of a database with this release's schema.
 
-    The embedded database is migrated here, and created if asked; an external one belongs to its operator and is only
-    checked.
+    Migrates the embedded database, and creates it if `create` is set. Only checks an external one, which belongs to its
+    operator.
 
     Raises:
         DatabaseError: an external database cannot be reached.
-        MigrationError: an external database lacks a migration, or was made by other ones.
+        MigrationError: an external database lacks a migration, or was made by other migrations.
         StartError: the embedded database does not start, or there is none.
     """
     if database_url is None:
@@ -71,20 +71,20 @@ def _role_url(url: str, purpose: Purpose) -> str:
 def database_connection(
     database_url: str | None, state_dir: Path, statement_seconds: float | None = None
 ) -> Iterator[psycopg.Connection]:
-    """Yields one connection to that database. `statement_seconds` limits each statement; None does not.
+    """Yields one connection to that database. `statement_seconds` limits each statement, unless it is None.
 
     Raises:
-        DatabaseError: whatever the database refuses in the block.
+        DatabaseError: the database refuses a statement of the block.
     """
     with database(database_url, state_dir) as url, clear_errors(), connect(url, statement_seconds) as connection:
         yield connection
 
 
 def connect(url: str, statement_seconds: float | None = None) -> psycopg.Connection:
-    """Connects, or gives up within seconds. `statement_seconds` limits each statement; None does not.
+    """Connects, or gives up within seconds. `statement_seconds` limits each statement, unless it is None.
 
     Raises:
-        DatabaseError: there is no such server, or it refuses.
+        DatabaseError: the server does not exist, or refuses.
     """
     with clear_errors():
         connection = _hosts(url).connect(BoundedConnection)
@@ -95,13 +95,13 @@ def connect(url: str, statement_seconds: float | None = None) -> psycopg.Connect
 
 @cache
 def _hosts(url: str) -> Hosts:
-    """Keeps which host answered last, for commands that connect more than once."""
+    """Remembers which host answered last, for commands that connect more than once."""
     return Hosts(url, operator=True)
 
 
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """Turns errors of Postgres and of the connection into a DatabaseError."""
+    """Turns errors from Postgres and from the connection into a DatabaseError."""
     try:
         yield
     except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction) as error:

@@ -1,4 +1,4 @@
-"""Database roles, each for a purpose: it may do what that needs, and touch nothing else."""
+"""Database roles. Each has a purpose, and may do what that purpose needs and nothing else."""
 
 from typing import Literal
 
@@ -23,7 +23,7 @@ def grant(connection: psycopg.Connection, role: str, purpose: Purpose = "service
 
 
 def make_role(connection: psycopg.Connection, role: str, purpose: Purpose = "service") -> None:
-    """Makes a role that may log in and do what its purpose needs, unless it is there.
+    """Makes a role that may log in and do what its purpose needs, unless it exists.
 
     Raises:
         SepuError: as for `grant`.
@@ -36,18 +36,18 @@ def make_role(connection: psycopg.Connection, role: str, purpose: Purpose = "ser
 
 
 def grant_anew(connection: psycopg.Connection) -> None:
-    """Grants the roles that already have a purpose what this release needs for it; in the transaction that migrates."""
+    """Grants roles that already have a purpose what it needs in this release. Runs in the migration's transaction."""
     for purpose, role in statements.run(connection, "read_granted_roles").fetchall():
         _apply(connection, role, purpose)
 
 
 def left_open(connection: psycopg.Connection) -> list[str]:
-    """Returns the statements that take from every role what only this database's owner or a superuser can take."""
+    """Returns statements that revoke rights from every role, which only the database's owner or a superuser may run."""
     return [statement for statement, _ in statements.run(connection, "read_left_open").fetchall()]
 
 
 def _grant(connection: psycopg.Connection, role: str, purpose: Purpose) -> None:
-    # To Postgres the name public is every role, and it only warns a user who may not grant.
+    # Postgres takes the name public for every role, and only warns a user who may not grant.
     if not statements.value(connection, "has_role", role=role):
         raise SepuError(f"there is no database role {role!r}; make it with: create role {role} login")
     ((owner, is_owner),) = statements.run(connection, "read_owner").fetchall()

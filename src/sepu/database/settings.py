@@ -1,4 +1,4 @@
-"""Settings of Postgres on which the ledger's promises rely. `sepu.needed_settings` in `functions.sql` lists them."""
+"""Postgres's settings that the ledger's promises rely on. `sepu.needed_settings` in `functions.sql` lists them."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ import psycopg
 
 from sepu.database import statements
 
-# What `alter role … set` keeps as it was written, and Postgres reads as on or off.
+# `alter role … set` stores these spellings as they were written; Postgres reads them as on or off.
 _SPELLINGS = {"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
 
 

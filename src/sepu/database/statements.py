@@ -23,7 +23,7 @@ class Script:
 
     @property
     def sha256(self) -> str:
-        """Returns the digest by which the database remembers what was applied."""
+        """Returns the digest with which the database records what was applied."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
@@ -54,30 +54,30 @@ def run(connection: psycopg.Connection, name: str, /, **parameters: object) -> p
 def stream(
     connection: psycopg.Connection, query: Query, parameters: Mapping[str, object]
 ) -> Generator[tuple[Any, ...], None, None]:
-    """Yields the rows of a statement as they come. Close it before the connection, whose lock it holds."""
+    """Yields a statement's rows as they arrive. Close the generator before the connection, whose lock it holds."""
     yield from connection.cursor().stream(query, parameters)
 
 
 def value(connection: psycopg.Connection, name: str, /, **parameters: object) -> Any:  # noqa: ANN401
-    """Runs a statement that gives one value."""
+    """Runs a statement that returns one value, and returns the value."""
     ((found,),) = run(connection, name, **parameters).fetchall()
     return found
 
 
 def migrations() -> tuple[Script, ...]:
-    """Returns the migrations in order; each is applied once, and never edited after it was released."""
+    """Returns the migrations in order. Each is applied once, and never edited after its release."""
     found = sorted(_SQL.joinpath("migrations").iterdir(), key=lambda file: file.name)
     return tuple(Script(file.name, file.read_text("utf-8")) for file in found)
 
 
 def functions() -> Script:
-    """Returns all functions; applied again whenever their text changes."""
+    """Returns all functions. They are applied again whenever their text changes."""
     file = _SQL.joinpath("functions.sql")
     return Script(file.name, file.read_text("utf-8"))
 
 
 def distribution() -> LiteralString:
-    """Returns what distributes tables and functions on Citus; it may be run again."""
+    """Returns the script that distributes tables and functions on Citus. It may be run again."""
     return _SQL.joinpath("citus.sql").read_text("utf-8")
 
 
@@ -90,9 +90,9 @@ def parse(texts: Iterable[str]) -> dict[str, LiteralString]:
     """Splits files of named statements.
 
     Raises:
-        ValueError: two have one name, or the first has none.
+        ValueError: two statements have the same name, or the first has none.
     """
-    # For psycopg's types only literal text is a statement, so that no input gets into SQL; a packaged file is as safe.
+    # psycopg's types accept only literal text as a statement, to keep input out of SQL. Packaged files are as safe.
     found: dict[str, Any] = {}
     for text in texts:
         before, *named = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)

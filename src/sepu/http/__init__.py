@@ -1,4 +1,4 @@
-"""Speaks HTTP: headers, status codes and the order in which a request is decided on. Knows no SQL and no colour maths.
+"""Speaks HTTP: headers, status codes and the order of a request's checks. Knows no SQL and no colour maths.
 
-`request_checks` decides without I/O, `app` routes by Falcon, `responder` asks the ledger and answers.
+`request_checks` decides without I/O, `app` routes with Falcon, and `responder` asks the ledger and answers.
 """

@@ -1,7 +1,7 @@
 """Makes the Falcon application: one set of resources and one route table for every worker.
 
 A resource checks its request and passes the decision to the responder. Depending on the worker, the responder waits for
-the ledger or gets a callback. Falcon does routing, methods and errors.
+the ledger or gets a callback. Falcon handles routing, methods and errors.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ class _Resource:
         self._responder = responder
 
     def on_options(self, req: TimedRequest, resp: Response) -> None:  # noqa: ARG002
-        # Like any other method, OPTIONS is not allowed. Falcon would answer it by itself.
+        # Without this, Falcon would answer OPTIONS itself. It is not allowed, like any other method.
         raise falcon.HTTPMethodNotAllowed(())
 
 
@@ -42,7 +42,7 @@ class _Match(_Decided):
         # bounded_stream would read a chunked body as empty. The servers end their stream with the body.
         try:
             body = req.stream.read(limits.requests.BODY_BYTES + 1)
-        except Exception:  # each server raises another one for broken chunks or an incomplete body
+        except Exception:  # servers raise different ones for broken chunks or an incomplete body
             body = b""
         self._responder.respond(self._endpoint.decide(req, body, self._responder.callers), req, resp)
 
@@ -51,7 +51,7 @@ class _Health(_Resource):
     def on_get(self, req: TimedRequest, resp: Response) -> None:
         self._responder.respond(HEALTHY, req, resp)
 
-    on_head = on_get  # the servers leave its content out
+    on_head = on_get  # the servers leave out the content
 
 
 class _Readiness(_Resource):

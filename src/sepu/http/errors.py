@@ -1,4 +1,4 @@
-"""Lists the contract's errors: status, whether to send again, and Retry-After of each code.
+"""Lists the contract's errors: for each code the status, whether to send again, and Retry-After.
 
 tools/site/errors.py has the text of the errors page.
 """
@@ -6,7 +6,7 @@ tools/site/errors.py has the text of the errors page.
 from enum import StrEnum
 from typing import NamedTuple
 
-# Retry-After in seconds: after a short failure, after abuse, after the quota is used up.
+# Seconds for Retry-After: after a short failure, over the abuse limit, over the quota.
 _SOON, _MINUTE, _DAY = "1", "60", "86400"
 
 
@@ -20,7 +20,7 @@ class Again(StrEnum):
 
 
 class Error(NamedTuple):
-    """Describes the answer of a code. `retry_after` is in seconds."""
+    """Describes the answer for a code. `retry_after` is in seconds."""
 
     status: int
     again: Again

@@ -1,4 +1,4 @@
-"""Tells the log and the metrics of each reply."""
+"""Reports each reply to the log and the metrics."""
 
 import logging
 import time
@@ -9,14 +9,14 @@ from sepu.metering.key_format import Credential
 
 log = logging.getLogger("sepu.http")
 
-# Takes the request id, the reply, its route or None, the credential of what was sent if it has a key's form (there may
-# be no such key, nor account), the seconds that it took, and the Idempotency-Key as it was sent or None. An
-# invalid request has neither route nor seconds.
+# Takes the request id, the reply, the route or None, the credential if the client sent one in a key's form (the key and
+# the account may not exist), the seconds taken, and the Idempotency-Key as sent or None. An invalid request has neither
+# route nor seconds.
 ReplyObserver = Callable[[str, Reply, str | None, Credential | None, float | None, str | None], None]
 
 
 class ReplyObservers:
-    """Passes each reply to its observers after the server has it."""
+    """Passes each reply to its observers after it has gone to the server."""
 
     def __init__(self, *observers: ReplyObserver) -> None:
         self._observers = observers
@@ -30,9 +30,9 @@ class ReplyObservers:
         started: float | None = None,
         idempotency_key: str | None = None,
     ) -> None:
-        """Passes a reply to a request that began at `started`, by `time.perf_counter`.
+        """Passes the reply to the observers. The request began at `started`, by `time.perf_counter`.
 
-        An exception is logged and goes no further, because the request was answered.
+        Logs an exception and does not raise it, because the request has been answered.
         """
         try:
             seconds = None if started is None else time.perf_counter() - started

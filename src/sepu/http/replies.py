@@ -1,4 +1,4 @@
-"""Makes replies: those of success, and of each error of the contract."""
+"""Makes replies, for success and for each error of the contract."""
 
 import msgspec
 
@@ -14,8 +14,8 @@ COMMON_HEADERS = (("Content-Type", JSON), ("Cache-Control", "no-store"))
 class Reply(msgspec.Struct, frozen=True):
     """Holds a response without its request id: its own header lines, and a body or the code of an error.
 
-    For the log and the metrics: the place of an error in the request, the meter that it was charged on and the units,
-    whether it is a replay, and the credential that was refused without asking the database.
+    The fields from `pointer` on are for the log and the metrics: the place of an error in the request, the meter and
+    the units charged, whether this is a replay, and a credential that was refused without asking the database.
     """
 
     status: int
@@ -29,24 +29,24 @@ class Reply(msgspec.Struct, frozen=True):
     credential: Credential | None = None
 
     def render(self, request_id: str) -> bytes:
-        """Returns the body; that of an error has the request id."""
+        """Returns the body. An error's body contains the request id."""
         if self.error is None:
             return self.body
         return f'{{"error":"{self.error}","requestId":"{request_id}"}}'.encode()
 
 
 def header_lines(*headers: tuple[str, str]) -> str:
-    """Returns the lines of headers, as they are sent."""
+    """Returns headers as the lines to send."""
     return "".join([f"{name}: {value}\r\n" for name, value in headers])
 
 
 def header_pairs(lines: str) -> list[tuple[str, str]]:
-    """Returns the headers of lines."""
+    """Returns the headers in such lines as pairs."""
     return [(name, value) for name, _, value in (line.partition(": ") for line in lines.splitlines())]
 
 
 def error(code: str, headers: str = "", pointer: str = "") -> Reply:
-    """Returns the reply for a code of the contract, with further header lines."""
+    """Returns the reply for a code of the contract. `headers` are further header lines."""
     found = ERRORS[code]
     if pointer:
         headers += header_lines(("X-Error-Pointer", pointer))
@@ -58,8 +58,8 @@ def error(code: str, headers: str = "", pointer: str = "") -> Reply:
 
 
 def usage_headers(usage: Usage) -> str:
-    """Returns the line of an X-Usage header for each member of a UsageSnapshot."""
-    return (  # PERF: from `as_dict` it would take 2 % more instructions of a charge
+    """Returns the lines of the X-Usage headers, one for each member of a UsageSnapshot."""
+    return (  # PERF: with `as_dict` a charge would take 2 % more instructions
         f"X-Usage-Period: {usage.period}\r\nX-Usage-Meter: {usage.meter}\r\n"
         f"X-Usage-Limit: {usage.limit}\r\nX-Usage-Committed: {usage.committed}\r\n"
         f"X-Usage-Reserved: {usage.reserved}\r\nX-Usage-Remaining: {usage.remaining}\r\n"

@@ -39,7 +39,7 @@ _KEY_FORM = re.compile(r"[A-Za-z0-9._:-]{8,128}", re.ASCII)
 
 
 class Pending(msgspec.Struct, Generic[T], frozen=True):
-    """Holds who asks, a question to the ledger, what its answer leads to, and the reply if there is no answer."""
+    """Holds a command for the ledger, its caller, how to reply to the answer, and the reply if there is none."""
 
     credential: Credential
     command: Command[T]
@@ -47,7 +47,7 @@ class Pending(msgspec.Struct, Generic[T], frozen=True):
     unavailable: Reply
 
 
-# Only a whole Pending is used, so the type of its answer does not matter to others.
+# Callers use a Pending as a whole, so the type of its answer does not matter to them.
 Decision = Reply | Pending[Any]
 
 # An unknown meter fails here, when the service starts.
@@ -79,17 +79,17 @@ Question = tuple[Command[T], Callable[[T], Reply]]
 
 
 def _admitted(credential: Credential, reply: Reply) -> Question[str]:
-    """Returns the question whether a request is admitted, which leads to `reply` if it is."""
+    """Returns the question whether a request is admitted. If it is, the answer becomes `reply`."""
     return admit(credential), lambda outcome: reply if outcome == "ok" else error(outcome)
 
 
 def _refused(credential: Credential, refusal: InputError) -> Question[str]:
-    """Returns the question whether a request is admitted, which leads to the refusal of its input if it is."""
+    """Returns the question whether a request is admitted. If it is, its input is refused."""
     return _admitted(credential, error(refusal.code, pointer=refusal.pointer))
 
 
 def _metered_reply(charge: Charge, metered: Metered) -> Reply:
-    """Returns the reply with the body of this or an earlier charge, or the refusal."""
+    """Returns the reply: the body of this charge or of an earlier one, or the refusal."""
     usage = "" if metered.usage is None else usage_headers(metered.usage)
     if metered.body is None:
         return error(metered.outcome, usage)
@@ -99,14 +99,14 @@ def _metered_reply(charge: Charge, metered: Metered) -> Reply:
 
 
 class Endpoint(ABC):
-    """Decides on requests to one endpoint: first by the API key, then as its subclass decides."""
+    """Decides on requests to one endpoint. Checks the API key; a subclass checks the rest."""
 
     unavailable = _LEDGER_DOWN
 
     def decide(self, head: TimedRequest, body: bytes, callers: Callers) -> Decision:
-        """Returns the reply, or the command for the ledger. One byte of a body over the limit is enough.
+        """Returns the reply, or the command for the ledger. `body` needs at most one byte beyond the limit.
 
-        Nothing is computed before the key is recognised, nor for a key that the ledger has just refused.
+        Computes nothing before the key is recognised, and nothing for a key that the ledger has just refused.
         """
         key = _api_key(head)
         try:
@@ -122,7 +122,7 @@ class Endpoint(ABC):
 
     @abstractmethod
     def _question(self, credential: Credential, head: TimedRequest, body: bytes) -> Question[Any]:
-        """Returns what to ask the ledger about a request; it has not accepted the key yet."""
+        """Returns what to ask the ledger about a request. The ledger has not accepted the key yet."""
 
 
 class LibraryEndpoint(Endpoint):
@@ -132,7 +132,7 @@ class LibraryEndpoint(Endpoint):
         self._reply = Reply(200, body=metadata)
 
     def _question(self, credential: Credential, head: TimedRequest, body: bytes) -> Question[str]:  # noqa: ARG002
-        """Admits, then answers the same to everyone."""
+        """Admits the request. The answer is the same for everyone."""
         return _admitted(credential, self._reply)
 
 
@@ -145,7 +145,7 @@ class UsageEndpoint(Endpoint):
         def conclude(report: UsageReport) -> Reply:
             if report.outcome != "ok":
                 return error(report.outcome)
-            # Here the account is active.
+            # The outcome is ok, so the account is active.
             body = {
                 "outcome": "ok",
                 "accountId": credential.account_id,
@@ -206,7 +206,7 @@ def _match_input(head: TimedRequest, body: bytes) -> MatchInput:
         raise InputError("unsupported_media_type")
     if len(body) > limits.requests.BODY_BYTES:
         raise InputError("payload_too_large")
-    if len(body) < _declared_length(head):  # incomplete: it may look whole, but the client is gone
+    if len(body) < _declared_length(head):  # incomplete, even if it looks whole: the client has gone
         raise InputError("invalid_json")
     request = parse_match(body)
     if head.query_string:

@@ -1,4 +1,4 @@
-"""Turns decisions into responses, either by waiting for the ledger or by a callback from it."""
+"""Turns decisions into responses, either by waiting for the ledger or in a callback from it."""
 
 import logging
 import traceback
@@ -21,7 +21,7 @@ from sepu.metering.key_format import Credential
 
 log = logging.getLogger("sepu.http")
 
-# The environ of a callback worker has, under this name, the function that takes the reply and the request id.
+# The name, in a callback worker's environ, of the function that takes the reply and the request id.
 SEND = "sepu.send"
 
 HEALTHY = Reply(200, body=b'{"status":"ok"}')
@@ -48,11 +48,11 @@ class Responder(ABC):
         """Passes the reply to the server."""
 
     def respond_to_error(self, raised: Exception, req: TimedRequest, resp: falcon.Response | None) -> None:
-        """Answers after an exception: Falcon's for a route or method, or an internal error."""
+        """Answers after an exception: one that Falcon raised for a route or method, or an internal error."""
         self._send(_reply_to(raised, req), req, resp)
 
     def _conclude(self, pending: Pending[Any], req: TimedRequest, resp: falcon.Response | None, answer: Any) -> None:  # noqa: ANN401
-        """Answers by the ledger's answer, or the exception instead of it."""
+        """Answers according to the ledger's answer, or to an exception instead."""
         if isinstance(answer, LedgerUnavailable):
             reply = pending.unavailable
         elif isinstance(answer, Exception):
@@ -73,7 +73,7 @@ class Responder(ABC):
 
 
 class WaitingResponder(Responder):
-    """Waits for the ledger and fills Falcon's response; workers with threads use it."""
+    """Waits for the ledger and fills Falcon's response. Workers with threads use it."""
 
     def __init__(self, ledger: BatcherThread, observers: ReplyObservers | None = None) -> None:
         super().__init__(ledger.callers, observers)
@@ -110,7 +110,7 @@ class CallbackResponder(Responder):
         self._ledger = ledger
 
     def respond(self, decision: Decision, req: TimedRequest, resp: falcon.Response) -> None:  # noqa: ARG002
-        """Answers by a decision, now or later."""
+        """Answers a request by its decision, now or later."""
         if isinstance(decision, Reply):
             self._send(decision, req, None, decision.credential)
         else:

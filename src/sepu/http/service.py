@@ -23,7 +23,7 @@ class Service:
 
     @classmethod
     def of(cls, release: Release) -> Self:
-        """Builds the endpoints, and encodes once what never changes."""
+        """Builds the endpoints, and encodes everything that never changes."""
         manifest = release.manifest
         colors = [msgspec.json.encode(color(record)) for record in release.records]
         metadata = msgspec.to_builtins(manifest)

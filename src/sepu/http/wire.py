@@ -11,7 +11,7 @@ from sepu.http.observers import ReplyObservers
 from sepu.http.replies import COMMON_HEADERS, Reply, error, header_lines
 from sepu.http.request import new_request_id
 
-# The codes of input that never becomes a request.
+# The codes for input that never becomes a request.
 _CODES = {
     400: "bad_request",
     408: "request_timeout",
@@ -40,9 +40,9 @@ def response(reply: Reply, request_id: str, *, close: bool, with_body: bool = Tr
 
 
 def refuse(status: int, send: Callable[[bytes], object], observers: ReplyObservers) -> None:
-    """Sends a complete response, after which the connection closes. A status without a code becomes a bad request.
+    """Sends a complete response, after which the connection closes. A status that has no code becomes `bad_request`.
 
-    Passes it to the observers, unless sending raises.
+    Passes the reply to the observers, unless `send` raises an exception.
     """
     reply = error(_CODES.get(status, "bad_request"))
     request_id = new_request_id()

@@ -2,5 +2,5 @@
 
 import os
 
-# gunicorn reads this variable when it is imported, and fails over what is not a number.
+# gunicorn reads this variable when it is imported, and fails if the value is not a number.
 WEB_CONCURRENCY = os.environ.pop("WEB_CONCURRENCY", None)

@@ -1,4 +1,4 @@
-"""Accepts a worker's connections, and leaves some to other workers: the kernel would give a burst to one of them."""
+"""Accepts a worker's connections, and leaves some to other workers: the kernel would give a whole burst to one."""
 
 import asyncio
 import logging
@@ -10,12 +10,12 @@ import numpy as np
 
 from sepu import limits
 
-# Connections by which a worker may be ahead before it lets another accept.
+# How many connections more than another a worker may have before it leaves the next ones to others.
 AHEAD = 2
 AHEAD_SECONDS = 0.001
-# Then requests that are under way come first.
+# Connections accepted in one turn; requests under way are served before the next.
 _AT_ONCE = 8
-# A full worker leaves what waits to one that has a place; if none has, it accepts and refuses it.
+# A full worker leaves connections to one that has room; if none has, it accepts and refuses them.
 _FULL_SECONDS = 0.05
 _REFUSED_AT_ONCE = 64
 
@@ -25,7 +25,7 @@ _logger = logging.getLogger(__name__)
 class OpenConnections:
     """Publishes how many connections a worker has, and reads how many the others have.
 
-    `of_workers` is memory that the workers share. A number is infinite while its worker accepts no connections.
+    The workers share the memory `of_workers`. A worker's number is infinite while it accepts no connections.
     """
 
     def __init__(self, of_workers: "np.ndarray[tuple[int], np.dtype[np.float64]]", worker: int) -> None:
@@ -34,7 +34,7 @@ class OpenConnections:
 
     @property
     def number(self) -> float:
-        """Returns this worker's number."""
+        """Returns this worker's number of connections."""
         return float(self._own[0])
 
     @number.setter
@@ -42,7 +42,7 @@ class OpenConnections:
         self._own[0] = number
 
     def fewest_of_others(self) -> float:
-        """Returns the least number of another worker; infinite if none accepts."""
+        """Returns the lowest number of any other worker; infinite if none accepts."""
         return min(float(part.min(initial=inf)) for part in self._others)
 
 
@@ -85,14 +85,14 @@ class Acceptor:
                 accepted, _address = self._listener.accept()
             except (BlockingIOError, ConnectionAbortedError):
                 return
-            except OSError as error:  # no file or memory is left
+            except OSError as error:  # no file descriptor or memory is left
                 _logger.warning("a connection could not be accepted: %s", error)
                 self._pause(_FULL_SECONDS)
                 return
             connecting = self._loop.create_task(self._loop.connect_accepted_socket(self._protocol, accepted))
             self._connecting.add(connecting)
             connecting.add_done_callback(self._connecting.discard)
-            connections.number += 1  # others see it immediately; the worker corrects it
+            connections.number += 1  # so that others see it immediately; the worker corrects it later
         if connections.number >= most:
             self._pause(AHEAD_SECONDS if connections.number < limits.connections.OF_A_WORKER else _FULL_SECONDS)
 

@@ -1,19 +1,19 @@
-"""Finds the address that a connection is counted by."""
+"""Finds the address under which a connection is counted."""
 
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
-# Where a proxy on this machine connects from.
+# The addresses of a proxy on this machine.
 _OWN = (IPv4Address("127.0.0.1"), IPv6Address("::1"))
 
 Network = IPv4Network | IPv6Network
 
 
 def connection_address(remote_addr: str, trusted_proxies: Sequence[Network]) -> str | None:
-    """Returns the address that a connection comes from, or None for those of proxies.
+    """Returns the address that a connection comes from, or None for a connection from a proxy.
 
-    They connect by a Unix socket (empty here), from 127.0.0.1 or ::1, or from a network that is named. Of an IPv6
-    address it is the /64 network, the least that a subscriber has.
+    Proxies connect by a Unix socket (an empty `remote_addr`), from 127.0.0.1 or ::1, or from a trusted network. An IPv6
+    address counts as its /64 network, the smallest that a subscriber gets.
     """
     if not remote_addr:
         return None

@@ -1,4 +1,4 @@
-"""Serves the console: one worker with threads, which forks nothing and counts nothing."""
+"""Serves the console with one threaded worker, without metrics."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,8 +7,8 @@ from sepu import limits
 from sepu.http.observers import ReplyObservers
 from sepu.server.gunicorn import OTHER_FILES, Application, allow_files
 
-# A slow client keeps one until its deadline (limits.requests.REQUEST_SECONDS), and pages wait when there are no more.
-# The other half of the connections may be idle. Reads of the ledger have a bound of their own.
+# A slow client holds a thread until its deadline (limits.requests.REQUEST_SECONDS); pages wait if all are held.
+# The other half of the connections may be idle. Reads of the ledger have their own limit.
 _THREADS = limits.connections.OF_A_WORKER // 2
 
 
@@ -25,7 +25,7 @@ class ConsoleServer(Application):
 
     def run(self) -> None:
         """Serves until stopped; ends by SystemExit, as gunicorn does."""
-        # A thread that waits for a client has a file, too.
+        # A thread that waits for a client also needs a file descriptor.
         allow_files(limits.connections.OF_A_WORKER + _THREADS + OTHER_FILES)
         super().run()
 

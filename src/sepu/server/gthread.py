@@ -12,7 +12,7 @@ from sepu import limits
 from sepu.http.observers import ReplyObservers
 from sepu.http.wire import refuse
 
-# The first type that matches decides; any other ParseException is 400.
+# The first type that matches decides the status.
 _STATUSES: dict[type[Exception], int] = {
     errors.LimitRequestLine: 414,
     errors.LimitRequestHeaders: 431,
@@ -52,7 +52,7 @@ class GthreadWorker(gthread.ThreadWorker):
                     conn.sock.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, req: object, client: socket.socket, addr: object, exc: BaseException) -> None:  # noqa: ARG002
-        """Answers a request that gunicorn refuses. gunicorn's own method would log its text, perhaps a key."""
+        """Answers a request that gunicorn refuses. gunicorn's own method would log its text, which may hold a key."""
         status = next((status for kind, status in _STATUSES.items() if isinstance(exc, kind)), 500)
         if status == 500:
             self.log.error("Error handling a request: %s", type(exc).__name__)
@@ -65,7 +65,7 @@ class GthreadWorker(gthread.ThreadWorker):
 
 
 def _linger(sock: socket.socket) -> None:
-    """Lets the client close first. gunicorn does so in its main thread, and all requests would wait."""
+    """Lets the client close first. gunicorn would do this in its main thread, and all requests would wait."""
     with suppress(OSError):
         util.close_graceful(sock.dup(), limits.requests.LINGER_SECONDS)
         sock.shutdown(socket.SHUT_RDWR)

@@ -48,8 +48,8 @@ _WORKER_CLASSES: dict[Worker, str] = {
 }
 _logger = logging.getLogger("sepu.server")
 
-_BOOT_SECONDS, _BOOT_CHECK_SECONDS = 5.0, 0.02  # until a new worker accepts
-OTHER_FILES = 100  # of a worker: the database's, gunicorn's, the log
+_BOOT_SECONDS, _BOOT_CHECK_SECONDS = 5.0, 0.02  # wait for a new worker to accept connections
+OTHER_FILES = 100  # a worker's files that are not connections: the database's, gunicorn's, the log
 _RAM_DISK = Path("/dev/shm")  # noqa: S108  (gunicorn's heartbeat: a real disk can stall it)
 
 
@@ -89,7 +89,7 @@ class Application(BaseApplication):
             raise StartError(str(error)) from error
 
     def configure(self, bind: str, worker: Worker, **options: object) -> None:
-        """Sets gunicorn's settings: these, and those that are always the same."""
+        """Sets gunicorn's settings: the given ones, and those that are always the same."""
         always: dict[str, object] = {
             "bind": bind,
             "worker_class": _WORKER_CLASSES[worker],
@@ -98,11 +98,11 @@ class Application(BaseApplication):
             "limit_request_line": limits.requests.LINE_BYTES,
             "limit_request_field_size": limits.requests.LINE_BYTES,
             "limit_request_fields": limits.requests.HEADERS,
-            "forwarded_allow_ips": "",  # nobody sets SCRIPT_NAME or the scheme by a header
+            "forwarded_allow_ips": "",  # no header may set SCRIPT_NAME or the scheme
             "pre_request": _check_head,
             "timeout": limits.workers.HEARTBEAT_SECONDS,
             "graceful_timeout": limits.workers.GRACEFUL_SECONDS,
-            "umask": 0o117,  # the Unix socket is for its user and for the group of the proxy
+            "umask": 0o117,  # only the user and the proxy's group may use the Unix socket
             "control_socket_disable": True,
             "proc_name": "sepu",
             "logger_class": GunicornLogger,
@@ -110,15 +110,15 @@ class Application(BaseApplication):
         if os.access(_RAM_DISK, os.W_OK):
             always["worker_tmp_dir"] = str(_RAM_DISK)
         if worker == "gthread":
-            # Ctrl-C also reaches the workers, before the master's SIGQUIT. gthread's handler would interrupt itself and
-            # block for graceful_timeout. The master's signal is enough.
+            # Ctrl-C reaches the workers too, before the master's SIGQUIT. gthread's handler would interrupt itself and
+            # block for graceful_timeout, so ignore Ctrl-C here: the master's signal is enough.
             always["post_worker_init"] = lambda _worker: signal.signal(signal.SIGINT, signal.SIG_IGN)
         for name, value in {**always, **options}.items():
             self.cfg.set(name, value)
 
 
 class Server(Application):
-    """Runs gunicorn with one release, which is loaded before the workers are forked, so that they share its memory."""
+    """Runs gunicorn with one release, loaded before the workers are forked so that they share its memory."""
 
     batcher: Batcher | None = None  # in each uvloop worker
     open_connections: OpenConnections  # in each worker
@@ -184,11 +184,11 @@ class Server(Application):
         return create_app(self._service, WaitingResponder(self._batcher_thread, self.observers))
 
     def accepts(self, worker: GunicornWorker) -> bool:
-        """Returns whether a worker accepts connections; only the default kind says so."""
+        """Returns whether a worker accepts connections; only uvloop workers report this."""
         return self._settings.worker != "uvloop" or isfinite(self._open_connections[self._block_of[worker.age]])
 
     async def connect(self) -> None:
-        """Opens the session of a uvloop worker's first request."""
+        """Opens the database session for a uvloop worker's first request."""
         if self.batcher is not None:
             await self.batcher.open()
 
@@ -219,7 +219,7 @@ class Server(Application):
 
 
 def allow_files(needed: int) -> int:
-    """Raises the soft limit of open files as far as needed and allowed; returns what holds then, at most `needed`."""
+    """Raises the soft limit of open files to `needed`, or as far as allowed; returns the limit, at most `needed`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return needed
@@ -242,10 +242,10 @@ def _allow_files_of_a_worker() -> None:
 
 
 def _check_head(_worker: object, request: Request) -> None:
-    """Refuses what gunicorn lets through; lets the client have the connection closed (RFC 9112, 3.2 and 9.6)."""
+    """Refuses heads that gunicorn accepts but we do not, and obeys `Connection: close` (RFC 9112, 3.2 and 9.6)."""
     if sum(len(name) + len(value) for name, value in request.headers) > limits.requests.HEAD_BYTES:
         raise LimitRequestHeaders("the head is too large")
-    if request.version not in {(1, 0), (1, 1)}:  # gunicorn would answer in any HTTP/1.x that it is asked in
+    if request.version not in {(1, 0), (1, 1)}:  # gunicorn would answer any HTTP/1.x
         raise InvalidHTTPVersion("neither 1.0 nor 1.1")
     is_old = request.version == (1, 0)
     host = dict(request.headers).get("HOST")
@@ -262,9 +262,9 @@ class _Arbiter(Arbiter):
     app: Application
 
     def manage_workers(self) -> None:
-        """Starts and ends workers; the master calls it each second, and in a reload when the new ones are forked."""
+        """Starts and ends workers; the master calls this each second, and in a reload after forking the new ones."""
         end = time.monotonic() + _BOOT_SECONDS
-        # gunicorn would end the old ones immediately, and connections would wait until a new one accepts.
+        # gunicorn would end old workers immediately, and connections would wait until a new worker accepts.
         while len(self.WORKERS) > self.num_workers and time.monotonic() < end:
             newest = sorted(self.WORKERS.values(), key=lambda worker: worker.age)[-self.num_workers :]
             if all(self.app.accepts(worker) for worker in newest):
@@ -276,10 +276,10 @@ class _Arbiter(Arbiter):
 
 
 def default_signals_in_children() -> None:
-    """Lets a new worker be ended by signals until it handles them itself.
+    """Lets signals end a new worker until it handles them itself.
 
-    At first it has the master's handlers, and Python drops a signal that comes during the fork. So signals are blocked
-    until the handlers are gone.
+    A new worker inherits the master's handlers, and Python drops a signal that arrives during the fork. So this blocks
+    signals until the handlers are gone.
     """
     ending = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
     block = partial(signal.pthread_sigmask, signal.SIG_BLOCK, ending)

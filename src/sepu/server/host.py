@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 from ipaddress import AddressValueError, IPv6Address
 
-# More host names than a server has at a time; others are made up.
+# More than the host names that a server has; clients make up the others.
 _KNOWN_HOSTS = 100
 # uri-host [ ":" port ] of RFC 9110, 7.2: RFC 3986, 3.2.2 and 3.2.3. A name may be empty, and so may a port.
 _HOST = re.compile(
@@ -16,7 +16,7 @@ _HOST = re.compile(
 
 @lru_cache(_KNOWN_HOSTS)
 def is_host(text: str) -> bool:
-    """Returns whether this is a host, with or without a port."""
+    """Returns whether a text is a host, with or without a port."""
     found = _HOST.fullmatch(text)
     if found is None:
         return False

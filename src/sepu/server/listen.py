@@ -1,4 +1,4 @@
-"""Checks where to listen before anything starts. gunicorn would retry for seconds, or replace a socket in use."""
+"""Checks the address before anything starts. gunicorn would retry for seconds, or replace a socket in use."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ from sepu.server.gunicorn import Worker
 
 
 def address(host: str, port: int, bind: str | None, worker: Worker) -> str:
-    """Returns gunicorn's bind for the settings, after checking that it is free.
+    """Returns the address for gunicorn's `bind`, after checking that it is free.
 
     Raises:
         StartError: `bind` is not a Unix socket, the worker needs one, or the address is not available.

@@ -1,9 +1,9 @@
 """The meinheld worker for gunicorn: opt-in, behind a proxy, one request at a time.
 
-meinheld parses HTTP in unmaintained C which a hostile client can crash, so this worker takes unix sockets
-only, behind a strict proxy. The proxy should give up idle connections two seconds or more
-before `keepalive` is over, so that the worker never closes a connection on which a request is already under
-way, and a draining worker is not kept waiting by idle ones.
+meinheld parses HTTP in unmaintained C that a hostile client can crash, so this worker listens only on Unix
+sockets, behind a strict proxy. The proxy should close idle connections at least two seconds before
+`keepalive` is over. Then the worker never closes a connection on which a request is already under way, and
+idle connections do not delay a draining worker.
 """
 
 import importlib
@@ -26,9 +26,9 @@ UNIX_ONLY = (
     "the meinheld worker binds to a unix socket only (--bind unix:PATH): its HTTP parser can be crashed by a "
     "client, so nothing but a proxy may reach it"
 )
-# Above this meinheld itself answers 413, in HTML; up to it the application does. Bodies are kept in memory.
+# meinheld itself answers 413, in HTML, to larger bodies; the application answers the others. Bodies stay in memory.
 MAX_BODY = 1024 * 1024
-# picoev allocates some 50 bytes for each descriptor, and containers often have limits of a thousand million.
+# picoev allocates about 50 bytes for each descriptor, and containers often allow a thousand million.
 MAX_DESCRIPTORS = 65536
 # The loop beats once a second by the clock, so beats can be almost two seconds apart.
 MIN_TIMEOUT = 3
@@ -37,7 +37,7 @@ TAKEN_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class MeinheldWorker(Worker):
-    """Runs meinheld's loop as a gunicorn worker that follows gunicorn's rules; meinheld's own worker does not."""
+    """Runs meinheld's loop as a gunicorn worker. Unlike meinheld's own worker, it follows gunicorn's rules."""
 
     server: ClassVar[ModuleType]
 
@@ -137,7 +137,7 @@ class MeinheldWorker(Worker):
 
 
 def _settle_descriptor_limit() -> int:
-    """Sets the descriptor limit to the size of meinheld's table: after a larger number it accepts nothing."""
+    """Sets the descriptor limit to the size of meinheld's table: a larger descriptor would end its accepting."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     limit = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))

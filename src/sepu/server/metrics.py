@@ -1,9 +1,9 @@
 """The metrics for Prometheus: the workers count in shared memory, and a separate process serves the counts.
 
-Each worker counts in its own block of cells, so no worker waits for another. The memory belongs to the master: the
-counts of a dead worker remain, and the next worker in its block continues them. PERF: prometheus_client's counters for
-several processes would take three times as many instructions in a request, and would leave files of dead workers. It
-only formats and serves the counts.
+Each worker counts in its own block of cells, so no worker waits for another. The memory belongs to the master, so a
+dead worker's counts remain, and the next worker in its block continues them. prometheus_client only formats and serves
+the counts. PERF: its counters for several processes would take three times as many instructions in a request, and would
+leave files of dead workers behind.
 """
 
 import mmap
@@ -33,7 +33,7 @@ from sepu.metering.key_format import Credential
 from sepu.metering.meters import METERS
 from sepu.metering.observer import LedgerObserver
 
-OTHER = "other"  # no endpoint: an unknown path or an invalid request
+OTHER = "other"  # not an endpoint: an unknown path or an invalid request
 _ENDPOINTS = (*ALLOW, OTHER)
 _STATUSES = (200, *sorted({error.status for error in ERRORS.values()}))
 _CLASSES = tuple(dict.fromkeys(f"{status // 100}xx" for status in _STATUSES))
@@ -47,9 +47,9 @@ _SQLSTATE_CLASSES = (
 )
 _DATABASE_STATES = ("unasked", "answers", "fails")
 
-_CLIENT_SECONDS = 5.0  # for a scraper that sends nothing
+_CLIENT_SECONDS = 5.0  # how long to wait for a scraper's request
 
-# More workers than anybody runs at a time, also during a reload. Unused memory is not allocated.
+# More workers than anybody runs, even during a reload. The system allocates no memory for unused blocks.
 BLOCKS = 1024
 _BLOCK_BYTES = 8 * 1024
 
@@ -67,7 +67,7 @@ class _Histogram:
         cells[self._sum] += value
 
     def cumulative(self, total: Sequence[float]) -> tuple[list[tuple[str, float]], float]:
-        """Returns Prometheus's form: each bucket includes the smaller ones."""
+        """Returns the buckets in Prometheus's form, where each includes the smaller ones, and the sum."""
         names = (*map(str, self._bounds), "+Inf")
         return list(zip(names, accumulate(total[self._first : self._sum]), strict=True)), total[self._sum]
 
@@ -151,7 +151,7 @@ class Counts(LedgerObserver):
         self._count(_LAYOUT.dropped)
 
     def command_began(self) -> None:
-        """Counts a command that waits or runs."""
+        """Counts a command that is waiting or running."""
         with self._lock:
             self._cells[_LAYOUT.in_progress] += 1
 
@@ -161,7 +161,7 @@ class Counts(LedgerObserver):
             self._cells[_LAYOUT.in_progress] -= 1
 
     def call_answered(self, commands: int) -> None:
-        """Counts an answer of the database."""
+        """Counts an answer from the database."""
         with self._lock:
             _LAYOUT.sizes.add(self._cells, commands)
 
@@ -170,7 +170,7 @@ class Counts(LedgerObserver):
         self._count(_LAYOUT.errors.get(sqlstate[:2] or "none", _LAYOUT.errors[OTHER]))
 
     def probed(self, ready: bool) -> None:
-        """Records whether a charge could be committed, and when this was tried."""
+        """Records whether a charge could be committed, and the time of the probe."""
         with self._lock:
             self._cells[_LAYOUT.database] = _DATABASE_STATES.index("answers" if ready else "fails")
             self._cells[_LAYOUT.probed] = time.monotonic()
@@ -185,14 +185,14 @@ class Counts(LedgerObserver):
 
 
 class Blocks:
-    """Holds the memory of all counts. It is created before the first fork; the master assigns its blocks to workers."""
+    """Holds the memory of all counts, made before the first fork. The master assigns its blocks to workers."""
 
     def __init__(self) -> None:
         memory = memoryview(mmap.mmap(-1, BLOCKS * _BLOCK_BYTES))
         self._blocks = [memory[start : start + _BLOCK_BYTES].cast("d") for start in range(0, len(memory), _BLOCK_BYTES)]
 
     def take(self) -> int:
-        """Returns the number of a block for a new worker. Too many workers share the last block, and may miscount."""
+        """Returns the number of a block for a new worker. If none is free, workers share the last and may miscount."""
         free = (number for number, cells in enumerate(self._blocks) if not cells[_LAYOUT.live])
         number = next(free, BLOCKS - 1)
         cells = self._blocks[number]
@@ -206,11 +206,11 @@ class Blocks:
             self._blocks[number][cell] = 0
 
     def counts(self, number: int) -> Counts:
-        """Returns the counts of the worker of a block."""
+        """Returns the counts of a block's worker."""
         return Counts(self._blocks[number])
 
     def read(self) -> tuple[list[float], list[str]]:
-        """Returns the sums of all cells, and each live worker's database state, by its last probe if that is recent."""
+        """Returns the sums of all cells, and each live worker's database state, if its last probe is recent."""
         used = []
         for cells in self._blocks:
             if not cells[_LAYOUT.starts]:  # nor any later block
@@ -289,7 +289,7 @@ class WorkerCollector(Collector):
 def _counters(
     name: str, help_text: str, labels: Sequence[str], cells: Mapping[Any, int], total: Sequence[float]
 ) -> CounterMetricFamily:
-    """Returns a counter for each cell, whose key is the value of its label or of all its labels."""
+    """Returns a counter for each cell. The cell's key is its label's value, or a tuple of its labels' values."""
     family = CounterMetricFamily(name, help_text, labels=labels)
     for key, cell in cells.items():
         family.add_metric([str(value) for value in key] if isinstance(key, tuple) else [key], total[cell])
@@ -298,10 +298,10 @@ def _counters(
 
 @contextmanager
 def serve_metrics(bind: str, blocks: Blocks, worker: str, library: str) -> Iterator[None]:
-    """Serves the metrics at `HOST:PORT` for the duration.
+    """Serves the metrics at `HOST:PORT` for the duration of the block.
 
-    A separate process does so: it answers however busy the others are, and the master, which forks, needs no thread.
-    It ends with the master, even if that is killed.
+    A separate process serves them: it answers however busy the others are, and the master, which forks, needs no
+    thread. The process ends with the master, even if the master is killed.
 
     Raises:
         StartError: the address is not available.
@@ -318,7 +318,7 @@ def serve_metrics(bind: str, blocks: Blocks, worker: str, library: str) -> Itera
     try:
         yield
     finally:
-        with suppress(ChildProcessError):  # gunicorn reaps it if it dies, and another process may have its id
+        with suppress(ChildProcessError):  # if the process died, gunicorn has reaped it, and another may have its id
             if os.waitpid(server_process, os.WNOHANG) == (0, 0):
                 os.kill(server_process, signal.SIGTERM)
                 os.waitpid(server_process, 0)
@@ -334,7 +334,7 @@ def _listening(bind: str, handler: type) -> ThreadingTCPServer:
         address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         allow_reuse_address = True
         daemon_threads = True
-        timeout = 1.0  # between two checks that the master exists
+        timeout = 1.0  # seconds between checks that the master exists
 
         def handle_error(self, request: object, client_address: object) -> None:
             """Ignores a scraper that disconnected; socketserver would print a traceback."""
@@ -348,7 +348,7 @@ def _listening(bind: str, handler: type) -> ThreadingTCPServer:
 
 def _answer_scrapes(server: ThreadingTCPServer, master: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    # Ctrl-C also reaches this process, but the master needs it until it ends.
+    # Ctrl-C also reaches this process, but the master needs this process until the master ends.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH):
         signal.signal(number, signal.SIG_IGN)
     try:

@@ -1,11 +1,11 @@
 """Writes the log to standard error, one line for each record: JSON for programs, or text on a terminal.
 
-Standard output has only the messages of `sepu serve` to its user, such as a new key, which must not be in a log.
+Standard output is only for what `sepu serve` tells its user, such as a new key, which must not be in a log.
 
-In a worker a thread writes the lines, so that a slow reader of the log delays no answer. Lines that do not fit into the
-queue are dropped and counted. Whole lines are written in batches that a pipe takes in one piece (PIPE_BUF), so lines of
-several processes do not mix. The master forks and so has no threads: it writes each line itself, and drops one that
-nobody reads within a second.
+In a worker, a thread writes the lines, so that a slow reader of the log does not delay answers. Lines that do not fit
+in the queue are dropped and counted. The thread writes whole lines in batches that a pipe takes in one piece
+(PIPE_BUF), so lines of several processes do not mix. The master forks, so it has no threads: it writes each line
+itself, and drops a line that nobody reads within a second.
 """
 
 import logging
@@ -27,20 +27,20 @@ from sepu.metering.key_format import Credential, idempotency_key_hash
 
 LogFormat = Literal["auto", "json", "text"]
 
-# How long a line waits for others. A killed worker loses these lines, but not its counts.
+# Seconds that a line waits for others. A killed worker loses these lines, but not its counts.
 _BATCH_SECONDS = 0.05
-# The most lines that wait: about 2 MB, so the reader is seconds late.
+# The maximum number of waiting lines: about 2 MB, so the reader is seconds behind.
 _WAITING_LINES = 10_000
-# The time for the last lines of a worker, and for a line of the master.
+# Seconds to wait for the reader: for a worker's last lines, and for each line of the master.
 _TIMEOUT_SECONDS = 1.0
-# Cut messages, so that lines fit. JSON writes some characters as two.
+# Characters kept at each end of a long message, so that its line fits. JSON writes some characters as two.
 _MESSAGE_ENDS = 900
 
 
 class RequestRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """Holds the fields of a request. The account, which is public, is the only text of the client.
+    """Holds the fields of a request. Of the client's text it has only the account, which is public.
 
-    Of the Idempotency-Key it has the hash.
+    It has the hash of the Idempotency-Key.
     """
 
     time: datetime
@@ -59,13 +59,13 @@ class RequestRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class LocatedRecord(RequestRecord, frozen=True):
-    """Holds those of a request whose error has a place. Others have no such field, so that they cost no more."""
+    """Holds the fields of a request whose error has a place. Other records lack this field, so they cost no more."""
 
     error_pointer: str
 
 
 class LogRecord(msgspec.Struct, frozen=True):
-    """Holds the fields of any other record, also of gunicorn's."""
+    """Holds the fields of any other record, including gunicorn's."""
 
     time: datetime
     level: str
@@ -92,14 +92,14 @@ class RequestLog(logging.Handler):
         self._ending = False
 
     def start(self, dropped: Callable[[], None]) -> None:
-        """Starts the thread that writes; in a worker, after the fork. Calls `dropped` for each lost line."""
+        """Starts the thread that writes; call it in a worker, after the fork. Calls `dropped` for each lost line."""
         self._pid = os.getpid()
         self._dropped = dropped
         self._thread = threading.Thread(target=self._keep_writing, name="request_log", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Writes the waiting lines, if the reader takes them soon. Later lines are written immediately."""
+        """Writes the waiting lines, if the reader takes them soon. Later lines do not wait."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self._ending = True

@@ -1,4 +1,4 @@
-"""The default worker: gunicorn's documented `Worker`, with uvloop and the protocol of connection.py."""
+"""The default worker: a subclass of gunicorn's `Worker`, with uvloop and the protocol in connection.py."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sepu.server.gunicorn import Server
 
 _CHECK_SECONDS = 0.25
-# If many requests arrive at the same time, the event loop serves all of them before it reads from the database again.
+# Requests between polls of the database. Otherwise the event loop would serve a whole burst before it reads answers.
 _POLLED_REQUESTS = 16
 _BUFFER_BYTES = 16 * 1024
 
@@ -44,7 +44,7 @@ class UvloopWorker(Worker):
         super().init_process()
 
     def init_signals(self) -> None:
-        """Leaves each signal its default effect until the event loop runs and can handle it."""
+        """Gives each signal its default effect until the event loop runs and can handle it."""
         for number in self.SIGNALS:
             signal.signal(number, signal.SIG_DFL)
 
@@ -68,7 +68,7 @@ class UvloopWorker(Worker):
 
     async def _serve(self) -> None:
         loop = self.loop
-        # PERF: the same for all connections of this process, so that none looks at the settings.
+        # PERF: set once for all connections of this process, so that none reads the settings.
         State.IDLE.seconds = self.cfg.keepalive
         for number, handler in (
             (signal.SIGTERM, self._stop),
@@ -92,7 +92,7 @@ class UvloopWorker(Worker):
         self.alive = False
         for acceptor in acceptors:
             acceptor.close()
-        self.app.open_connections.number = inf  # others need not wait for this worker
+        self.app.open_connections.number = inf  # so that others do not wait for this worker
         await self._drain()
         if self.app.batcher is not None:
             await self.app.batcher.close()
@@ -103,7 +103,7 @@ class UvloopWorker(Worker):
             connection.check(now)
 
     async def _drain(self) -> None:
-        """Waits for requests to finish. A client that sends nothing for a while has no answer to lose."""
+        """Waits for requests to finish. Closes connections that stay idle for a while: they have no answer to lose."""
         started = self.loop.time()
         while self.connections and not self._quick:
             seconds = self.loop.time() - started

@@ -1,4 +1,4 @@
-"""Sends webhooks that are signed by the rules of Standard Webhooks."""
+"""Sends webhooks, signed by the rules of Standard Webhooks."""
 
 import asyncio
 import re
@@ -23,17 +23,17 @@ Send = Callable[[str, object], Future[EndpointAnswer]]
 
 _PREFIX = b"whsec_"
 _GONE = 410
-# Each has its own connection: bytes after an answer would be read as the next message's answer.
+# Each message has its own connection: otherwise bytes after an answer would be read as the next message's answer.
 _HEADERS = {"content-type": "application/json", "user-agent": "sepu", "connection": "close"}
-# Forms of an instant (RFC 9110, 5.6.7): the one to send, and two obsolete ones that must still be read.
+# Date formats (RFC 9110, 5.6.7): the one that senders use, and two obsolete ones that recipients must accept.
 _INSTANTS = ("%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S %Y")
 
 
 def read_secrets(given: bytes) -> list[Webhook]:
-    """Reads secrets, one per line. Each of them signs, so that an endpoint can change to a new one.
+    """Reads secrets, one per line. All of them sign each message, so that an endpoint can change to a new one.
 
     Raises:
-        SepuError: there is none, or one has another form.
+        SepuError: there is none, or one is malformed.
     """
     secrets = []
     for number, line in enumerate(given.split(), 1):
@@ -65,14 +65,14 @@ class Endpoint:
 
     @contextmanager
     def sending(self) -> Iterator[Send]:
-        """Yields a function that sends a message and does not wait for its answer, which is given up at the end.
+        """Yields a function that sends a message and returns a future; messages unanswered at the end are cancelled.
 
-        It takes the message's id, which a repetition has too, and what its body is as JSON. It sends in a thread of its
-        own, so that an answer is in time whatever the caller waits for. Its futures have an answer within
+        The function takes the message's id, which stays the same in a retry, and the body before JSON encoding. It
+        sends in its own thread, so that the caller's waits delay no answer. Its futures have an answer within
         `limits.webhooks.ANSWER_SECONDS`, and no exception.
 
         Raises:
-            SepuError: a proxy or a certificate of the environment cannot be used.
+            SepuError: a proxy or certificate set in the environment cannot be used.
         """
         client = open_client(cookies=_NoCookies())
         loop = asyncio.new_event_loop()
@@ -97,11 +97,11 @@ class Endpoint:
                 return _answer(response)  # nobody reads its body
         except TimeoutError:
             return EndpointAnswer("no answer in time")
-        except Exception as error:  # the fault of one endpoint, which concerns no other message
+        except Exception as error:  # one endpoint's fault must not affect other messages
             return EndpointAnswer(f"not reached: {type(error).__name__}")
 
     def headers(self, message_id: str, content: bytes) -> dict[str, str]:
-        """Returns the headers by which the endpoint verifies a message: id, time, and a signature by each secret."""
+        """Returns the headers with which the endpoint verifies a message: id, time, and a signature by each secret."""
         now = datetime.now(UTC)
         return {
             "webhook-id": message_id,
@@ -119,7 +119,7 @@ async def _give_up(client: httpx2.AsyncClient) -> None:
 
 
 class _NoCookies(CookieJar):
-    """Keeps no cookies, and does not read them."""
+    """Neither reads nor keeps cookies."""
 
     def extract_cookies(self, response: object, request: object) -> None:
         """Reads nothing."""
@@ -134,7 +134,7 @@ def _answer(response: httpx2.Response) -> EndpointAnswer:
 
 
 def _seconds(retry_after: str) -> float:
-    """Reads Retry-After (RFC 9110, 10.2.3): seconds, which may be infinite, or an instant."""
+    """Reads Retry-After (RFC 9110, 10.2.3): seconds, which may be infinite, or a date."""
     if re.fullmatch("[0-9]+", retry_after):
         return float(retry_after)
     for form in _INSTANTS:

@@ -1,4 +1,4 @@
-"""Runs the embedded Postgres, from the programs in a wheel, in a state directory.
+"""Runs the embedded Postgres in a state directory, with the programs from a wheel.
 
 It listens only on a Unix socket. Several processes can use one state directory at the same time (`sepu serve` and `sepu
 account`): the first starts the server, and the last stops it. File locks show who uses it. The kernel releases them
@@ -25,13 +25,13 @@ _logger = logging.getLogger("sepu.embedded")
 
 @contextmanager
 def embedded_postgres(state_dir: Path, *, create: bool = True) -> Iterator[str]:
-    """Runs Postgres in `state_dir` for the duration, and yields its connection string.
+    """Runs Postgres in `state_dir` for the duration of the block, and yields its connection string.
 
     If the path is too long for a socket or has a comma, the string is valid only in this process and its forks.
 
     Raises:
-        StartError: the directory cannot be used, or Postgres is not installed or does not start; or there is no
-            database, and none may be created.
+        StartError: the directory cannot be used, Postgres is not installed or does not start, or there is no database
+            and `create` is not set.
     """
     with ended_by_exceptions(), ExitStack() as stack:
         server = Cluster(prepared(state_dir, create=create))
@@ -50,7 +50,7 @@ def embedded_postgres(state_dir: Path, *, create: bool = True) -> Iterator[str]:
             server.start()
             give_back(lock)
             host = stack.enter_context(server.socket_directory())
-            # Without port and hostaddr here, libpq takes those of the environment.
+            # Without port and hostaddr here, libpq would take them from the environment.
             yield f"postgresql://sepu@/postgres?host={quote(host, safe='')}&port=5432&hostaddr="
         finally:
             try:
@@ -68,7 +68,7 @@ def keeper(state_dir: Path) -> Callable[[], None]:
     server = Cluster(real(state_dir))
 
     def keep() -> None:
-        # Do not create a cluster again that somebody removed.
+        # Do not recreate a cluster that somebody removed.
         if not server.is_made() or server.is_alive():
             return
         try:

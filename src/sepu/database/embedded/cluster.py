@@ -1,7 +1,7 @@
-"""Creates a Postgres on its data directory, starts it, watches it and stops it.
+"""Creates Postgres's data directory, and starts, watches and stops the server.
 
-pg_ctl is not used. It waits for as long as a process id exists, and an ended server keeps its id until its parent asks
-for it: with pg_ctl that is process 1, which in a container may never ask.
+This does not use pg_ctl, which waits while the process id exists. An ended server keeps its id until its parent asks
+for its status. With pg_ctl the parent is process 1, which in a container may never ask.
 """
 
 import errno
@@ -49,11 +49,11 @@ class Cluster:
         return self._data.exists()
 
     def is_alive(self) -> bool:
-        """Returns whether the server's process exists; cheap enough for every second."""
+        """Returns whether the server's process exists. It is cheap enough to call every second."""
         return self._pid() is not None
 
     def start(self) -> None:
-        """Starts the server unless it runs, and waits until it is ready. Creates the cluster if there is none."""
+        """Starts the server unless it is running, and waits until it is ready. Creates the cluster if there is none."""
         try:
             if not self.is_made():
                 self._initialise()
@@ -89,8 +89,8 @@ class Cluster:
                 f"a Postgres that cannot be seen from here, perhaps in another container, works in {self._data}; "
                 "run sepu where it runs"
             )
-        # If another process has the id of a dead server, Postgres would take this file for that of a running server.
-        # Postgres also finds a running server by its shared memory, so no second one can start in the directory.
+        # If another process now has a dead server's id, this file would make Postgres think that the server is running.
+        # Postgres also finds a running server by its shared memory, so a second one cannot start in the directory.
         (self._data / "postmaster.pid").unlink(missing_ok=True)
         self._sockets.mkdir(exist_ok=True)
         self._give(self._sockets)
@@ -98,7 +98,7 @@ class Cluster:
         self._sockets.chmod(0o700)
         for left in self._sockets.iterdir():
             left.unlink()
-        # Postgres works in its data directory, and a relative path is never too long.
+        # The path is relative to the data directory, so it is never too long.
         settings = ("listen_addresses=", "unix_socket_directories=../socket", "unix_socket_permissions=0700")
         arguments = ["-D", str(self._data), *(word for setting in settings for word in ("-c", setting))]
         with open(self.log, "ab", opener=open_private) as log, signals_held():
@@ -106,7 +106,7 @@ class Cluster:
         _children[:] = [child for child in (*_children, self._child) if child.poll() is None]
 
     def stop(self) -> None:
-        """Stops the server. If it does not finish in time, its next start recovers."""
+        """Stops the server. If it does not stop cleanly in time, it recovers at the next start."""
         for how, seconds in (
             (signal.SIGINT, limits.embedded.STOP_SECONDS),
             (signal.SIGQUIT, limits.embedded.RETRY_SECONDS),
@@ -121,7 +121,7 @@ class Cluster:
 
     @contextmanager
     def socket_directory(self) -> Iterator[str]:
-        """Returns a path that fits a socket's address, and that libpq does not read as several."""
+        """Yields a path that fits into a socket's address and that libpq does not read as a list."""
         size = len(os.fsencode(self._sockets / _SOCKET))
         if size <= limits.workers.SOCKET_PATH_BYTES and "," not in str(self._sockets):
             yield str(self._sockets)
@@ -159,7 +159,7 @@ class Cluster:
             return None
 
     def _answers(self) -> bool:
-        """Returns whether a server listens on the socket, also if its process is in another container."""
+        """Returns whether a server listens on the socket, even if its process is in another container."""
         if not self._sockets.exists():
             return False
         with self.socket_directory() as directory, socket.socket(socket.AF_UNIX) as probe:
@@ -222,5 +222,5 @@ class Cluster:
             os.chown(path, self._user.pw_uid, self._user.pw_gid, follow_symlinks=False)
 
 
-# Servers that outlive this process. subprocess would warn of each one that is not referenced.
+# Servers that outlive this process. subprocess would warn about each one that is not referenced.
 _children: list[subprocess.Popen[bytes]] = []

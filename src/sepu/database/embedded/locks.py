@@ -15,12 +15,12 @@ _POLL_SECONDS = 0.02
 
 
 def open_private(path: str, flags: int) -> int:
-    """Opens a file that only its owner may open; follows no link."""
+    """Opens a file that only its owner may open. Does not follow links."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def unwritable(state_dir: Path, error: OSError) -> StartError:
-    """Returns the error of a state directory that cannot be written."""
+    """Returns the error for a state directory that cannot be written to."""
     return StartError(
         f"cannot write in the state directory {state_dir} ({error.strerror}); "
         "choose another with --state-dir or SEPU_STATE_DIR"
@@ -42,7 +42,7 @@ def open_lock(path: Path) -> IO[bytes]:
 
 
 def take(lock: IO[bytes]) -> None:
-    """Takes the lock, unless this process has it, and writes the holder into its file."""
+    """Takes the lock, unless this process has it, and writes this process's id into the file."""
     wait_for(lock, fcntl.LOCK_EX)
     with suppress(OSError):  # a full disk
         lock.truncate(0)
@@ -50,7 +50,7 @@ def take(lock: IO[bytes]) -> None:
 
 
 def give_back(lock: IO[bytes]) -> None:
-    """Releases the lock, and removes the holder from its file."""
+    """Releases the lock, and removes the holder's id from the file."""
     lock.truncate(0)
     fcntl.flock(lock, fcntl.LOCK_UN)
 
@@ -59,7 +59,7 @@ def wait_for(lock: IO[bytes], how: int) -> None:
     """Waits until the file is locked (flock(2)); says who holds it if that takes long.
 
     Raises:
-        StartError: it is held for longer than any start takes.
+        StartError: another process holds it for longer than any start takes.
     """
     begun, reported = time.monotonic(), False
     while True:

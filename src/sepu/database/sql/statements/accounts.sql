@@ -1,6 +1,6 @@
 -- name: matching_accounts
--- The accounts that pass the filters, and what they may be sorted by; a filter that is null lets all pass. The other
--- statements ask for a part of it, and Postgres leaves out the joins of the rest.
+-- The accounts that pass the filters, and the columns to sort by. A filter that is null lets all pass. Other statements
+-- select some of the columns, and Postgres leaves out the joins that they do not need.
 select a.account_id, a.external_id, a.name, a.status, a.created_at, a.expires_at, a.plan_id,
        k.used_until, coalesce(u.committed, 0) as used, coalesce(u.committed, 0) - coalesce(b.committed, 0) as change,
        (coalesce(u.committed, 0)::float8 + coalesce(u.reserved, 0)) / greatest(l.units + coalesce(u.granted, 0), 1) as share
@@ -21,8 +21,8 @@ select a.account_id, a.external_id, a.name, a.status, a.created_at, a.expires_at
    {quiet}
 
 -- name: quiet_accounts
--- Apart, because only a condition that always holds is planned as a join. Postgres takes the offset as a fence: without
--- it a page is looked for in the order of accounts, which reads all of them by an index if few are quiet.
+-- Kept separate: Postgres plans this as a join only when it is unconditional. The offset is an optimisation fence:
+-- without it, Postgres looks for a page in the order of accounts, and reads them all by an index if few are quiet.
 and exists (select from sepu.usage q
              where q.account_id = a.account_id and q.period = %(last)s and q.committed > 0)
 and not exists (select from sepu.usage q
@@ -30,7 +30,7 @@ and not exists (select from sepu.usage q
 offset 0
 
 -- name: list_accounts
--- Their usage of this month and of the one before. Each part names the account: Citus then asks its worker only.
+-- Their usage in this month and the month before. Each part names the account, so that Citus asks only its worker.
 with listed as (
     select account_id, {key} as key
       from ({matching}) m
@@ -60,7 +60,7 @@ select a.account_id, a.external_id, a.name, a.status, a.created_at, a.expires_at
 select count(*) from ({matching}) m
 
 -- name: sum_accounts
--- Their usage of this month and of the one before, by meter. Without a filter no account is looked at.
+-- Their usage in this month and the month before, by meter. Without a filter, Postgres reads no account.
 select u.meter, coalesce(sum(u.committed) filter (where u.period = %(this)s), 0)::bigint as this_month,
        coalesce(sum(u.committed) filter (where u.period = %(last)s), 0)::bigint as last_month
   from sepu.usage u
@@ -80,7 +80,7 @@ insert into sepu.account (account_id, plan_id, name, external_id, expires_at)
 values (%(account_id)s, %(plan_id)s, %(name)s, %(external_id)s, %(expires_at)s)
 
 -- name: set_account_names
--- What is null stays; what is empty is taken away.
+-- Null leaves a name as it is; an empty text removes it.
 update sepu.account
    set name = nullif(coalesce(%(name)s, name), ''), external_id = nullif(coalesce(%(external_id)s, external_id), '')
  where account_id = %(account_id)s

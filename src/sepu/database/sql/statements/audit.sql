@@ -1,7 +1,7 @@
 -- name: audit
--- One statement, so one snapshot: a charge writes its counter, its result and its events together, so all are seen or
--- none. Each table gives one row a counter, and these rows are merged: null where a table has none. On Citus a join would
--- give each table a snapshot of its own; this is one task a shard.
+-- One statement has one snapshot. A charge writes its counter, result and events together, so this sees all or none.
+-- Each table gives one row for each counter, and these rows are merged: null where a table has none. On Citus a join
+-- would give each table its own snapshot; this is one task for each shard.
 select count(*) as counters,
        coalesce(sum(results), 0)::bigint as results,
        coalesce(sum(committed), 0)::bigint as units,

@@ -1,6 +1,6 @@
 -- name: list_charges
--- An account's charges, the newest first, before a given one; those that pass all filters. It
--- reads the account's results once: an index on the time or the request would cost each charge a write.
+-- An account's charges that pass all filters, before a given one, newest first. Reads the account's
+-- results once, because an index on the time or the request would cost each charge a write.
 select c.request_id::text, c.created_at, c.key_id, c.meter, c.units, c.period, c.idempotency_key
   from (select request_id, created_at, key_id, meter, units, period, {idempotency_key} as idempotency_key
           from sepu.stored_result
@@ -30,7 +30,7 @@ select request_id::text, created_at, key_id, meter, units, period, idempotency_k
                = any (%(hashes)s::text[]))
 
 -- name: find_duplicates
--- Charges for the input of another one shortly before, the oldest first.
+-- Charges that repeat the input of another charge shortly before, oldest first.
 select c.request_id::text, c.created_at, c.key_id, c.meter, c.units, c.period, c.idempotency_key,
        c.previous_id::text, c.previous_key_id, c.created_at - c.previous_at
   from (select s.*, lag(s.request_id) over w as previous_id, lag(s.key_id) over w as previous_key_id,
@@ -45,11 +45,11 @@ select c.request_id::text, c.created_at, c.key_id, c.meter, c.units, c.period, c
  order by c.created_at, c.request_id
 
 -- name: list_pruned
--- The months of which results are gone, of an account or of any.
+-- The months whose results are partly deleted, for one account or for all.
 select distinct period from sepu.usage
  where (%(account_id)s::text is null or account_id = %(account_id)s) and pruned > 0
  order by period
 
 -- name: find_charged_accounts
--- Reads all results: an index on the request would cost each charge a write.
+-- Reads all results, because an index on the request would cost each charge a write.
 select request_id::text, account_id from sepu.stored_result where request_id = any (%(request_ids)s::uuid[])

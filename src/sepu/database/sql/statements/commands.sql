@@ -1,6 +1,6 @@
 -- name: probe
--- With the secret of keys: behind a pooler the database may be another one than when the session began. So may the
--- settings, which a reload can change too.
+-- Returns the key secret too, because behind a pooler the session may have changed to another database. The settings
+-- may have changed as well, or been changed by a reload.
 select applied, sepu.key_secret(), sepu.broken_settings() from sepu.probe()
 
 -- name: admit

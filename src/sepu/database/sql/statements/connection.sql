@@ -1,6 +1,6 @@
 -- name: use_one_connection
--- Until the transaction ends. On Citus, a transaction that reads accounts on all nodes can change a table that is on all
--- nodes only over one connection a node. Without Citus the setting does nothing.
+-- Until the transaction ends. On Citus, a transaction that reads accounts on all nodes needs this, one connection for
+-- each node, to change a table that is on all nodes. Without Citus the setting does nothing.
 select set_config('citus.multi_shard_modify_mode', 'sequential', true)
 
 -- name: limit_statements
@@ -18,8 +18,8 @@ select sepu.key_secret(), sepu.broken_settings(), exists (
 select current_setting('server_version'), pg_is_in_recovery(), pg_database_size(current_database())
 
 -- name: check_settings
--- The settings on which promises rely, for this session's role and others. A role's session reads them from the catalog:
--- of the role in this database, of the role, of the database, of all roles, else of the server.
+-- The settings that promises rely on, for this session's role and others. A role's session takes each from the first
+-- that sets it: the role in this database, the role, the database, all roles, the server.
 select r.rolname, n.name,
        coalesce(case when r.rolname = session_user then s.setting end, d.value,
                 case when s.source in ('default', 'configuration file', 'command line', 'environment variable', 'override')

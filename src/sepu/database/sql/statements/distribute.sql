@@ -9,7 +9,7 @@ select exists (
 )
 
 -- name: read_strays
--- The tables that nothing assigns to nodes.
+-- The tables that nothing assigns to nodes: they have no account id and are not named here.
 select t.relname
   from pg_class t
  where t.relnamespace = 'sepu'::regnamespace and t.relkind in ('r', 'p', 'S')
@@ -18,8 +18,8 @@ select t.relname
  order by t.relname
 
 -- name: read_undistributed
--- The tables and functions that are not yet distributed as they should be: all, before the first time. The table of the
--- probe stays on the coordinator, whatever becomes of a worker.
+-- The tables and functions that are not yet distributed as they should be; at first these are all. The probe's table
+-- stays on the coordinator, so that it does not depend on a worker.
 select t.relname
   from pg_class t
   left join pg_dist_partition d on d.logicalrelid = t.oid
@@ -42,7 +42,7 @@ select p.proname
  order by 1
 
 -- name: read_probes
--- For each worker that holds accounts, an account id that would be placed there; there need be no such account.
+-- For each worker that holds accounts, an account id that would be placed there. The account need not exist.
 select distinct on (n.nodeid) format('%%s:%%s', n.nodename, n.nodeport) as node, 'probe' || i as account_id
   from generate_series(1, 2000) i
   join pg_dist_placement p on p.shardid = get_shard_id_for_distribution_column('sepu.account', 'probe' || i)

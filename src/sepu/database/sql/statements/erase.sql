@@ -11,15 +11,15 @@ delete from sepu.api_key where account_id = %(account_id)s
 select period, meter from sepu.usage where account_id = %(account_id)s order by period, meter
 
 -- name: forget_usage
--- The counters' sums of days and events.
+-- Clears the counters' sums of days and of events.
 update sepu.usage set dated = 0, events = 0 where account_id = %(account_id)s and (dated > 0 or events > 0)
 
 -- name: erase_events
--- With their deliveries.
+-- Deletes their deliveries too.
 delete from sepu.quota_event where account_id = %(account_id)s
 
 -- name: erase_reasons
--- The reasons of grants and credits may name somebody. The operator's name stays.
+-- The reasons of grants and credits may name a person. The operator's name stays.
 update sepu.adjustment set reason = null where account_id = %(account_id)s
 
 -- name: erase_days

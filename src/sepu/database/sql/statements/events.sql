@@ -30,8 +30,8 @@ select account_id, external_id, name, period, meter, threshold, unit_limit, comm
  order by crossed_at, account_id, meter, committed, threshold
 
 -- name: next_deliveries
--- The events that are due. Those of a counter are delivered in order: one that is not delivered yet, or that somebody is
--- about to send, lets those behind it wait.
+-- The events that are due. A counter's events are delivered in order: one that is not delivered yet, or that is claimed
+-- by a deliverer, holds back those behind it.
 select n.account_id, a.external_id, a.name, n.period, n.meter, n.threshold, n.unit_limit, n.committed, n.crossed_at,
        'due' as state, n.attempts, n.due_at, n.delivered_at, n.last_error
   from (select distinct on (d.account_id, d.period, d.meter)
@@ -49,7 +49,7 @@ select n.account_id, a.external_id, a.name, n.period, n.meter, n.threshold, n.un
  limit %(limit)s
 
 -- name: claim_delivery
--- No other deliverer sends it for this many seconds. If several saw it due, one claims it.
+-- For this many seconds, no other deliverer sends it. If several deliverers see it due, only one claims it.
 update sepu.event_delivery set due_at = now() + make_interval(secs => %(seconds)s), attempts = attempts + 1
  where account_id = %(account_id)s and period = %(period)s and meter = %(meter)s and threshold = %(threshold)s
    and unit_limit = %(limit)s and due_at = %(due_at)s
@@ -61,13 +61,13 @@ update sepu.event_delivery set due_at = null, delivered_at = now(), last_error =
    and unit_limit = %(limit)s
 
 -- name: postpone_delivery
--- By whoever still has the claim. No seconds: it is given up.
+-- Only the deliverer that still has the claim may do this. Null seconds give the delivery up.
 update sepu.event_delivery set due_at = now() + make_interval(secs => %(seconds)s), last_error = %(error)s
  where account_id = %(account_id)s and period = %(period)s and meter = %(meter)s and threshold = %(threshold)s
    and unit_limit = %(limit)s and due_at = %(due_at)s
 
 -- name: retry_delivery
--- Also one that was delivered, or is past its retention.
+-- Even if it was delivered, or is past its retention.
 insert into sepu.event_delivery (account_id, period, meter, threshold, unit_limit, due_at)
 select account_id, period, meter, threshold, unit_limit, now()
   from sepu.quota_event

@@ -1,10 +1,10 @@
 -- name: count_exported
--- The accounts that were made before the month was over.
+-- The accounts that were made before the month ended.
 select count(*)
   from sepu.account where created_at < ((%(period)s || '-01')::timestamp + interval '1 month') at time zone 'UTC'
 
 -- name: export_usage
--- A row for each account and meter that it used, or one without a meter. Status and plan are those of now.
+-- One row for each account and meter that it used, or one without a meter. Status and plan are the current ones.
 select a.account_id, a.external_id, a.name, a.status, a.plan_id, a.created_at,
        u.meter, u.committed, u.reserved, u.granted, u.credited
   from sepu.account_now a

@@ -1,10 +1,10 @@
 -- name: limit_lock_waits
--- Until the transaction ends; and if its client is silent, it ends by itself, because charges wait for what it locked.
+-- Until the transaction ends. If its client goes silent, it ends by itself, because charges wait for its locks.
 select set_config('lock_timeout', %(milliseconds)s, true),
        set_config('idle_in_transaction_session_timeout', %(milliseconds)s, true)
 
 -- name: read_month_and_limit
--- By the database's clock, and of the plan that the account is on.
+-- The month by the database's clock, and the limit of the account's plan.
 select to_char(now() at time zone 'UTC', 'YYYY-MM') as month, l.units
   from sepu.plan_limit l
  where l.plan_id = %(plan_id)s and l.meter = %(meter)s
@@ -17,7 +17,7 @@ select outcome, lowest, highest
 
 -- name: list_adjustments
 -- Oldest first; a limit keeps only the latest ones. A filter that is null lets all pass. Each part
--- names the account: Citus then asks its worker only.
+-- names the account, so that Citus asks only its worker.
 with latest as (
     select account_id, adjustment_id, kind, period, meter, units, adjusted_at, operator, database_role, reason
       from sepu.adjustment
@@ -36,9 +36,9 @@ select l.adjustment_id::text, l.account_id, a.external_id, a.name, l.kind, l.per
  order by l.adjusted_at, l.account_id, l.adjustment_id
 
 -- name: list_range_charges
--- What accounts, or one, were charged in a range of time, a row for each month and meter, and how much of it can still
--- be credited. The id of its credit is made of what the credit is for, so that a repetition is the same credit. Each
--- part names the account: Citus then asks its worker only.
+-- What one account or all were charged in a range of time, a row for each month and meter, and how much of it can still
+-- be credited. A credit's id is made of what the credit is for, so that a repetition is the same credit. Each part
+-- names the account, so that Citus asks only its worker.
 select c.credit_id::text, c.account_id, a.external_id, a.name, c.period, c.meter, c.units as charged,
        coalesce(d.units, least(c.units, u.committed - u.credited)) as units,
        case when d.units is not null then 'repeated' when u.committed > u.credited then 'due' else 'nothing_left' end
@@ -56,7 +56,7 @@ select c.credit_id::text, c.account_id, a.external_id, a.name, c.period, c.meter
  order by c.account_id, c.period, c.meter
 
 -- name: sum_pruned_of_days
--- The units of the UTC days of a range of time whose results are gone, so that nobody knows which were charged within it.
+-- The units of a range's UTC days whose results are deleted. Which of them were charged within the range is unknown.
 select coalesce(sum(units), 0)::bigint
   from sepu.usage_day
  where day >= (%(since)s::timestamptz at time zone 'UTC')::date and day < %(until)s::timestamptz at time zone 'UTC'

@@ -1,13 +1,13 @@
 -- name: lock_account_state
--- One change of an account and its keys at a time, also of an erased one.
+-- Allows one change at a time to an account and its keys, even if the account is erased.
 select from sepu.account where account_id = %(account_id)s for no key update
 
 -- name: lock_plan_state
--- One change of a plan at a time, also of one that is being made. Requests read it meanwhile.
+-- Allows one change at a time to a plan, even one that is being made. Requests can still read it.
 select pg_advisory_xact_lock(hashtextextended('sepu.plan:' || %(subject)s, 0))
 
 -- name: read_account_state
--- With what its plan allows, so that a move to another plan says what it changed.
+-- Includes the plan's limits, so that the record of a move to another plan says what changed.
 select a.account_id as subject, a.plan_id as "planId", a.status, a.name, a.external_id as "externalId",
        a.expires_at as "expiresAt", p.requests_per_minute as "requestsPerMinute",
        coalesce(json_object_agg(l.meter, l.units) filter (where l.meter is not null), '{}') as limits
@@ -18,7 +18,7 @@ select a.account_id as subject, a.plan_id as "planId", a.status, a.name, a.exter
  group by a.account_id, a.plan_id, a.status, a.name, a.external_id, a.expires_at, p.requests_per_minute
 
 -- name: read_key_state
--- Of a key, or of all.
+-- For one key or for all.
 select key_id as subject, name, external_id as "externalId", expires_at as "expiresAt", revoked_at as "revokedAt"
   from sepu.api_key
  where account_id = %(account_id)s and (%(subject)s::text is null or key_id = %(subject)s)
@@ -33,7 +33,7 @@ select p.plan_id as subject, p.requests_per_minute as "requestsPerMinute",
  group by p.plan_id, p.requests_per_minute
 
 -- name: read_delivery_state
--- Of an event, by what names it.
+-- For one event, found by its primary key.
 select concat_ws(':', account_id, period, meter, threshold, unit_limit) as subject, attempts,
        case when delivered_at is not null then 'delivered' when due_at is not null then 'due' else 'dead' end as state
   from sepu.event_delivery
@@ -50,7 +50,7 @@ update sepu.change
  where account_id = %(account_id)s
 
 -- name: read_moves
--- The plans that accounts left and came to since a month began.
+-- The plans that accounts left and joined since the beginning of a month.
 select account_id, changed_at, before ->> 'planId', after ->> 'planId'
   from sepu.change
  where account_id <> '' and before ? 'planId'
@@ -59,7 +59,7 @@ select account_id, changed_at, before ->> 'planId', after ->> 'planId'
  order by account_id, changed_at, number
 
 -- name: read_plans_had
--- The plans that an account had, the latest first, each since when.
+-- The plans that an account had, and since when. Latest first.
 select changed_at, after ->> 'planId' from sepu.change
  where account_id = %(account_id)s and after ? 'planId'
  order by changed_at desc, number desc

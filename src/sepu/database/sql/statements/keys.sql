@@ -2,7 +2,7 @@
 select sepu.key_secret()
 
 -- name: list_keys
--- Of an account, or of all; only those that are valid and end soon, the next to end first.
+-- For one account or for all; optionally only valid keys that expire soon, the next to expire first.
 select key_id, external_id, name,
        case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'valid' end as state,
        created_at, expires_at, revoked_at, (used_until at time zone 'UTC' - interval '1 day')::date as last_used_on
@@ -20,7 +20,7 @@ values (%(account_id)s, %(key_hash)s, %(key_id)s, %(expires_at)s, %(name)s, %(ex
 returning created_at
 
 -- name: set_key_names
--- What is null stays; what is empty is taken away.
+-- Null leaves a name as it is; an empty text removes it.
 update sepu.api_key
    set name = nullif(coalesce(%(name)s, name), ''), external_id = nullif(coalesce(%(external_id)s, external_id), '')
  where account_id = %(account_id)s and key_id = %(key_id)s

@@ -1,7 +1,7 @@
 -- name: lock_migrations
--- Held until the transaction ends, so that one of several servers started together migrates, and the others find it done.
--- Citus changes tables and functions in one transaction only over one connection a node; without Citus the setting does
--- nothing. Constraints have backslashes, which a role or a database could let mean something else.
+-- Held until the transaction ends. If several servers start together, one migrates, and the others find it done. Citus
+-- changes tables and functions in one transaction only over one connection for each node; without Citus this setting
+-- does nothing. Constraints contain backslashes, whose meaning a role's or a database's setting could change.
 select pg_advisory_xact_lock(hashtextextended('sepu.migration', 0)),
        set_config('citus.multi_shard_modify_mode', 'sequential', true),
        set_config('standard_conforming_strings', 'on', true)
@@ -11,7 +11,7 @@ select pg_advisory_xact_lock(hashtextextended('sepu.migration', 0)),
 select set_config('lock_timeout', %(milliseconds)s, true)
 
 -- name: list_lock_holders
--- Other transactions that hold a lock on the ledger's tables, or migrate. The start is null if this role may not see it.
+-- Other transactions that lock the ledger's tables or migrate. The start is null if this role may not see it.
 select distinct a.pid, l.virtualtransaction, a.usename::text, a.application_name,
        date_trunc('second', a.xact_start)::text as since
   from pg_locks l

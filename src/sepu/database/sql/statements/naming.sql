@@ -2,7 +2,7 @@
 select account_id from sepu.account where account_id = %(account_id)s
 
 -- name: find_external_id
--- One at most.
+-- At most one row.
 select account_id from sepu.account where external_id = %(external_id)s
 
 -- name: find_key_account
@@ -13,6 +13,6 @@ select account_id from sepu.api_key where account_id = %(account_id)s and key_id
 select pg_advisory_xact_lock(hashtextextended('sepu.external_id', 0))
 
 -- name: lock_account
--- One change of an account at a time, and none after it was erased. Charges go on: their foreign keys need no more than
--- that the row stays.
+-- Allows one change to an account at a time, and none after it was erased. Charges continue: their foreign keys need
+-- only that the row stays.
 select plan_id from sepu.account where account_id = %(account_id)s and status <> 'erased' for no key update

@@ -25,7 +25,8 @@ on conflict (plan_id, meter) do update set units = excluded.units
 update sepu.plan_limit set thresholds = %(thresholds)s::bigint[] where plan_id = %(plan_id)s
 
 -- name: keep_allowance
--- Null units: the plan is deleted. It is the latest, also if the clock was set back or this command waited for another.
+-- Null units mean that the plan is deleted. This record is the latest, even if the clock was set back or this command
+-- waited for another.
 insert into sepu.plan_allowance (plan_id, allowed, since, units)
 select %(plan_id)s, %(allowed)s, greatest(now(), max(since) + interval '1 microsecond'), %(units)s
   from sepu.plan_allowance

@@ -1,5 +1,5 @@
 -- name: count_prunable
--- The results older than the given days. It reads all results once, and so is exact whatever the statistics say.
+-- The results older than the given days. Reads all results once, so the number is exact.
 select count(*) from sepu.stored_result where created_at < now() - make_interval(hours => 24 * %(days)s)
 
 -- name: next_prunable
@@ -15,7 +15,7 @@ select account_id, period, meter from sepu.usage
 select results, units from sepu.prune_results(%(account_id)s, %(period)s, %(meter)s, %(days)s, %(limit)s)
 
 -- name: prune_deliveries
--- Of events that are older than the given days, delivered or not. The events stay.
+-- Deletes the deliveries of events older than the given days, delivered or not. The events stay.
 delete from sepu.event_delivery d using sepu.quota_event e
  where e.account_id = d.account_id and e.period = d.period and e.meter = d.meter
    and e.threshold = d.threshold and e.unit_limit = d.unit_limit

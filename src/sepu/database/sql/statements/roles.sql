@@ -8,7 +8,7 @@ create role {role} login
 select nspowner::regrole::text, pg_has_role(nspowner, 'USAGE') from pg_namespace where nspname = 'sepu'
 
 -- name: grant_service
--- All that a service needs, and nothing else: what a request calls, and a look at the migrations that are there.
+-- All that a service needs, and nothing else: to call what requests call, and to read the applied migrations.
 grant usage on schema sepu to {role};
 grant select on sepu.migration to {role};
 grant execute on function sepu.probe, sepu.key_secret, sepu.broken_settings to {role};
@@ -33,7 +33,8 @@ grant select (account_id, external_id, name) on sepu.account to {role};
 grant select, update on sepu.event_delivery to {role}
 
 -- name: read_granted_roles
--- The roles that have a purpose: that were granted what only it calls (of whatever version), reads or writes.
+-- The roles that have a purpose: each was granted something that only this purpose calls (any version), reads or
+-- writes.
 select distinct o.purpose, r.rolname
   from (select 'service' as purpose, 'EXECUTE' as privilege, proacl as granted, proowner as owner
           from pg_proc where pronamespace = 'sepu'::regnamespace and proname ~ '^meter_request(_v[0-9]+)?$'
@@ -46,7 +47,7 @@ select distinct o.purpose, r.rolname
  where a.privilege_type = o.privilege and a.grantee <> o.owner
 
 -- name: read_left_open
--- What Postgres lets every role write unless somebody revokes it: what revokes it, and whether this session may.
+-- What Postgres lets every role write by default: the statement that revokes it, and whether this session may run it.
 select 'revoke temporary on database ' || quote_ident(d.datname) || ' from public' as statement,
        pg_has_role(d.datdba, 'USAGE') as may
   from pg_database d
@@ -56,7 +57,7 @@ select 'revoke create on schema public from public', pg_has_role(n.nspowner, 'US
   from pg_namespace n
  where n.nspname = 'public' and has_schema_privilege('public', n.oid, 'CREATE')
  union all
--- Large objects, and messages in the WAL.
+-- The functions for large objects and for messages in the WAL.
 select 'revoke execute on function ' || string_agg(p.oid::regprocedure::text, ', ' order by p.oid) || ' from public',
        bool_and(pg_has_role(p.proowner, 'USAGE'))
   from pg_proc p

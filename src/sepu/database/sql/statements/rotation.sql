@@ -5,7 +5,7 @@ select r.thumbprint, r.key_id, r.receipt, r.created_at, r.older_keys_expire_at,
  where r.account_id = %(account_id)s and r.rotation_id = %(rotation_id)s
 
 -- name: expire_other_keys
--- All but the given key, or the one that it replaces. A key that expires earlier stays as it is.
+-- Expires all keys but the given one, or only the one that it replaces. A key that expires earlier stays as it is.
 update sepu.api_key set expires_at = %(expires_at)s
  where account_id = %(account_id)s and key_id <> %(key_id)s
    and (%(replaced)s::text is null or key_id = %(replaced)s)

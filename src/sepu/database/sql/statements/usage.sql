@@ -1,5 +1,5 @@
 -- name: show_usage
--- A row a meter.
+-- One row for each meter.
 select a.external_id, a.name, a.status, a.plan_id, to_char(now() at time zone 'UTC', 'YYYY-MM') as period,
        l.meter, l.units + coalesce(u.granted, 0) as unit_limit,
        coalesce(u.committed, 0) as committed, coalesce(u.reserved, 0) as reserved,
@@ -24,9 +24,9 @@ select period, meter, sum(committed)::bigint as units
  order by period
 
 -- name: usage_in_month
--- A month by day and, for one account, by key: stored results, days of pruned ones, and usage of erased accounts. A given
--- day is also by hour, as far as it is stored. One statement, so that results are read once and a simultaneous prune
--- removes nothing from the sums.
+-- A month by day and, for one account, by key: stored results, the daily sums of pruned ones, and usage of erased
+-- accounts. A given day is also by hour, as far as its results are stored. One statement, so that results are read once
+-- and a simultaneous prune cannot change the sums.
 select (d.day at time zone 'UTC')::date as day, extract(hour from d.hour at time zone 'UTC')::integer as hour,
        case when %(account_id)s::text is not null then d.key_id end as key_id, d.meter, sum(d.units)::bigint as units
   from (select account_id, key_id, date_bin('1 day', created_at, 'epoch') as day,
@@ -47,7 +47,7 @@ select (d.day at time zone 'UTC')::date as day, extract(hour from d.hour at time
  group by d.day, d.hour, 3, d.meter
 
 -- name: usage_of_two_days
--- Today, and yesterday: all of it, and until this time of the day.
+-- Today, the whole of yesterday, and yesterday until this time of day.
 select meter, coalesce(sum(units) filter (where created_at >= today), 0)::bigint as today,
        coalesce(sum(units) filter (where created_at < today), 0)::bigint as yesterday,
        coalesce(sum(units) filter (where created_at <= now() - interval '24 hours'), 0)::bigint as by_now
@@ -57,7 +57,7 @@ select meter, coalesce(sum(units) filter (where created_at >= today), 0)::bigint
  group by meter
 
 -- name: top_accounts
--- The accounts that used this share of a limit this month, the nearest to their limit first.
+-- The accounts that have used at least this share of a limit this month, those nearest to their limit first.
 select a.account_id, a.external_id, a.name, a.status, a.plan_id,
        u.period, u.meter, l.units + u.granted as unit_limit, u.committed, u.reserved, u.granted, u.credited
   from sepu.usage u
