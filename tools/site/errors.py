@@ -1,7 +1,7 @@
 """The page of errors, from the table in the code. `python -m tools.site.errors` writes it.
 
-The causes, the remedies and the mistakes stand here. A test sends each mistake to a service, and sees that it leads to
-the code whose section shows it.
+It contains the causes, the remedies and the mistakes. A test sends each mistake to a service, and checks that it gets
+the code under which the page shows it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,13 +35,13 @@ An error has a status and a code, and never repeats what you sent. Give support 
   keep the key.
 - **Retries.** [When to retry](metering.md#when-to-retry) has the rules. If you do not know a code, go by the status.
 - **`X-Error-Pointer`** comes with a 422: a JSON pointer (RFC 6901) to the first fault, here the `g` of the third
-  colour. `/q` points to the query parameter `q`. If a colour has an unknown member, it names the colour. It is absent
-  if the body or query is at fault as a whole.
+  colour. `/q` points to the query parameter `q`. If a colour has an unknown member, it points to the colour. There is
+  no pointer if the whole body or query is at fault.
 
-Below a code, → leads from a common mistake to what to send instead."""
+Under each code, → shows what to send instead of a common mistake."""
 
 
-# Of each code what is wrong, and what to do.
+# For each code: what is wrong, and what to do.
 EXPLANATIONS: dict[str, tuple[str, str]] = {
     "bad_request": (
         "The request is not valid HTTP/1.x: a missing, repeated or invalid `Host`, contradictory headers, a transfer "
@@ -54,7 +54,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "Create one for each intent, before its first attempt.",
     ),
     "idempotency_key_invalid": (
-        "The `Idempotency-Key` does not have 8 to 128 of the characters `A-Z a-z 0-9 . _ : -`.",
+        "The `Idempotency-Key` is not 8 to 128 of the characters `A-Z a-z 0-9 . _ : -`.",
         "Use a random UUID, or a hash of your own identifier.",
     ),
     "body_required": ("A match has no body.", "Send the colours as JSON."),
@@ -70,7 +70,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     "account_unavailable": ("The account is suspended or unavailable.", "Stop sending, and ask support."),
     "not_found": ("There is no such path.", "Use a path that begins with `/v1`."),
     "method_not_allowed": (
-        "The path does not take this method.",
+        "The path does not accept this method.",
         "Use `POST` for a match, `GET` for everything else.",
     ),
     "request_timeout": (
@@ -78,8 +78,8 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "Send it in one piece. If this repeats, check your network.",
     ),
     "idempotency_conflict": (
-        "The key was already used with a different input. That earlier request still replays its answer.",
-        "Create a key for each intent. A counter that restarts, or one key per user, will not do.",
+        "The key was already used with a different input. The earlier request can still be replayed.",
+        "Create a key for each intent. Do not use a counter that restarts, or one key per user.",
     ),
     "request_in_progress": (
         "An earlier attempt with this key is still running.",
@@ -98,7 +98,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "The `Content-Type` of a match is not `application/json`, or there is a `Content-Encoding`.",
         "Send `Content-Type: application/json`, and do not compress.",
     ),
-    "expectation_failed": ("There is an `Expect` other than `100-continue`.", "Leave the header out."),
+    "expectation_failed": ("There is an `Expect` header other than `100-continue`.", "Leave the header out."),
     "invalid_body": (
         "The body of a match is not an object, or its `colors` is missing or not an array.",
         'Send `{"colors": [...]}`, even for a single colour.',
@@ -124,11 +124,11 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "quota_exceeded": (
         "This UTC month has too few units left for the request. The `X-Usage` headers have the figures.",
-        "Wait for the next month, or ask support for a higher limit. Fewer colours may still fit.",
+        "Wait for the next month, or ask support for a higher limit. A request with fewer colours may still fit.",
     ),
     "headers_too_large": (
-        f"There are over {limits.requests.HEADERS} headers, one of over {limits.requests.LINE_BYTES} bytes, or over "
-        f"{limits.requests.HEAD_BYTES // _KIB} KiB in all.",
+        f"There are over {limits.requests.HEADERS} headers, one is over {limits.requests.LINE_BYTES} bytes, or they "
+        f"are over {limits.requests.HEAD_BYTES // _KIB} KiB in all.",
         "Send only the headers of the interface, and no cookies.",
     ),
     "internal_error": (
@@ -143,7 +143,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "The service does not know whether the charge was made. A retry with the same key settles it.",
         "Retry with growing pauses. With a new key you may be charged twice.",
     ),
-    "not_ready": ("Only from `/readyz`, for operators: this server cannot serve yet.", "Let it start."),
+    "not_ready": ("Only from `/readyz`, for operators: this server cannot serve yet.", "Wait until it has started."),
 }
 
 
@@ -193,7 +193,7 @@ MISTAKES = (
     Mistake(
         "form",
         "unsupported_media_type",
-        "`Content-Type: application/json`; `curl -d` sets another one, so pass `-H`",
+        "`Content-Type: application/json`; `curl -d` sets another type, so pass `-H`",
         body=ONE,
         headers={"Content-Type": "application/x-www-form-urlencoded"},
     ),

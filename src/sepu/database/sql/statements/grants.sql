@@ -56,7 +56,7 @@ select c.credit_id::text, c.account_id, a.external_id, a.name, c.period, c.meter
  order by c.account_id, c.period, c.meter
 
 -- name: sum_pruned_of_days
--- The units of a range's UTC days whose results are deleted. Which of them were charged within the range is unknown.
+-- The units of a range's UTC days whose results are deleted. It is unknown which were charged within the range.
 select coalesce(sum(units), 0)::bigint
   from sepu.usage_day
  where day >= (%(since)s::timestamptz at time zone 'UTC')::date and day < %(until)s::timestamptz at time zone 'UTC'
