@@ -64,7 +64,7 @@ class Batcher:
         self.singles = Lane(hooks, SINGLE_SESSIONS if join else BATCH_SESSIONS, closes_idle=True)
         self.probes = Lane(hooks, PROBE_SESSIONS)
         self._lanes: tuple[Lane, ...] = (self.batches, self.singles, self.probes)
-        self.isolated: dict[str, float] = {}  # by account, until when its calls are sent one by one
+        self.isolated: dict[str, float] = {}  # when each account's isolation ends
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._is_settling = False
         self._probed_at = float("-inf")
@@ -139,7 +139,7 @@ class Batcher:
             self._end(call, call.command.refused(code))
 
     def _retry_or_fail(self, calls: Sequence[PendingCall], error: Exception, joined: bool) -> None:
-        """Retries a batch if one of its calls caused the error. Otherwise fails the calls: some may have executed."""
+        """Retries a batch if one of its calls caused the error. Otherwise fails them, as some may have executed."""
         if joined and (getattr(error, "sqlstate", None) or "").startswith(_ONE_IS_TO_BLAME):
             self._retry(calls, error)
             return
@@ -196,7 +196,7 @@ class Batcher:
     # Whether the database answers, and which one
 
     def probe(self, done: Callable[[bool], None]) -> None:
-        """Calls `done` with whether a charge can be committed now. Caches the result for a second."""
+        """Calls `done` with True if a charge can be committed now, else False. Caches the result for a second."""
         if self._loop.time() - self._probed_at < limits.probes.PROBE_SECONDS:
             done(self._is_ready)
             return

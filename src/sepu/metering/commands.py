@@ -57,7 +57,7 @@ class Probed(msgspec.Struct, frozen=True):
 class Command(msgspec.Struct, Generic[T], frozen=True):
     """One statement for the ledger.
 
-    `refused` makes the answer for a refusal's code. `on_duplicate` is the answer if a unique constraint refuses the
+    `refused` turns a refusal's code into an answer. `on_duplicate` is the answer if a unique constraint refuses the
     row because another request has just stored it. `joined_statement` does the same as `statement`, for arrays of its
     parameters. Each of its rows begins with the call's position, from 1; the rows of a call are adjacent.
     """

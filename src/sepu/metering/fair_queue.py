@@ -42,7 +42,7 @@ class FairQueue:
             calls.append(call)
 
     def pass_by(self, call: PendingCall) -> bool:
-        """Takes a call without queueing it, if no other call waits and its account has none under way."""
+        """Takes a call without queueing it if no call waits and its account has none under way; returns whether so."""
         if self.accounts or call.account in self._under_way:
             return False
         self._under_way.add(call.account)

@@ -46,7 +46,7 @@ _READ = frozenset({*READ, *_SINGLE, _EXPECT, "HTTP_UPGRADE"})
 class State(Enum):
     """What a connection waits for, and the maximum number of seconds.
 
-    Only the first group are states of the input too. A request has one deadline, so BODY keeps the deadline of HEAD.
+    The states of the first group also apply to the input. A request has one deadline, so BODY keeps that of HEAD.
     """
 
     NEW = "the first byte of the first request", limits.requests.REQUEST_SECONDS

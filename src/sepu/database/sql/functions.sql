@@ -21,7 +21,7 @@
 --   adjust_usage     (called by operators' commands; calls none)
 
 
--- 1. Functions that only these functions call.
+-- 1. Functions that only the functions below call.
 
 -- Looks up the key, its account and the account's plan. The outcome is unauthorized, account_unavailable or ok.
 --
