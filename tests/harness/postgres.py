@@ -95,11 +95,11 @@ class Cluster:
 
 
 @contextmanager
-def empty_database(url: str) -> Iterator[str]:
-    """The connection string of an empty database on the same server, which is dropped in the end."""
+def empty_database(url: str, template: str = "template1") -> Iterator[str]:
+    """The connection string of a copy of an empty database on the same server, which is dropped in the end."""
     name = f"empty_{new_account_id()}"
     with connect(url) as root:
-        root.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+        root.execute(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template)))
         try:
             yield make_conninfo(url, dbname=name)
         finally:
