@@ -95,15 +95,20 @@ class Cluster:
 
 
 @contextmanager
-def empty_database(url: str, template: str = "template1") -> Iterator[str]:
-    """The connection string of a copy of an empty database on the same server, which is dropped in the end."""
-    name = f"empty_{new_account_id()}"
+def empty_database(url: str, template: str = "template1", name: str = "") -> Iterator[str]:
+    """The connection string of a copy of an empty database on the same server, which is dropped in the end.
+
+    Replaces a database that has the name.
+    """
+    name = name or f"empty_{new_account_id()}"
+    drop = sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name))
     with connect(url) as root:
-        root.execute(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template)))
+        root.execute(drop)
+        root.execute(sql.SQL("create database {} template {}").format(*map(sql.Identifier, (name, template))))
         try:
             yield make_conninfo(url, dbname=name)
         finally:
-            root.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+            root.execute(drop)
 
 
 def let_in(path: Path) -> None:
