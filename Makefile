@@ -76,9 +76,9 @@ MEINHELD_PIP := $(PIP) --require-hashes --no-deps --no-cache-dir --no-build-isol
 serve: serving  ## the service on this machine, with its own Postgres [PORT=8000]
 	@$(BIN)/sepu serve --port $(PORT)
 
-# Three files at a time, also on two cores: most tests wait, for clocks, disks and processes.
+# Four files at a time, also on two cores: tests wait two thirds of their time, for clocks, disks and processes.
 # With bytecode, also where the environment says without: it saves each of the many processes some compiling.
-PYTEST_ALL := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST_ALL := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 test: lint types  ## what a change needs, in minutes: lint, types and all tests but the slow ones
 	$(PYTEST_ALL) -m 'not slow'
@@ -90,7 +90,7 @@ CHOSEN ?= -m 'not slow'
 
 coverage: build  ## the lines and branches of src that `make test` runs [CHOSEN="": make test-all]
 	rm -rf build/coverage && mkdir -p build/coverage
-	$(BIN)/coverage run -m pytest -n 3 --dist loadfile $(CHOSEN) || echo "some tests failed: what they would run is missing"
+	$(BIN)/coverage run -m pytest -n 4 --dist loadfile $(CHOSEN) || echo "some tests failed: what they would run is missing"
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered
 

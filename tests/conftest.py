@@ -79,12 +79,21 @@ def empty_url(database_url: str) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def migrated(database_url: str) -> Iterator[str]:
+    """The name of a migrated database that is only copied: that takes a third of the time of migrating."""
+    with empty_database(database_url) as url:
+        with connect(url) as opened:
+            migrate(opened)
+            name = opened.info.dbname
+        yield name
+
+
 @pytest.fixture
-def own_url(empty_url: str) -> str:
-    """The same, migrated: for what looks at all accounts."""
-    with connect(empty_url) as opened:
-        migrate(opened)
-    return empty_url
+def own_url(database_url: str, migrated: str) -> Iterator[str]:
+    """The connection string of a migrated database of the test's own: for what looks at all accounts."""
+    with empty_database(database_url, template=migrated) as url:
+        yield url
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ def is_replay_of(answer: Response, told: Response) -> bool:
 
 
 def base_backup(source: Cluster, target: Cluster, *arguments: str) -> None:
-    run(source.programs / "pg_basebackup", "-d", source.url, "-D", target.data, "-c", "fast", *arguments)
+    run(source.programs / "pg_basebackup", "-d", source.url, "-D", target.data, "-c", "fast", "--no-sync", *arguments)
 
 
 def archive_command(cluster: Cluster, archive: Path) -> str:

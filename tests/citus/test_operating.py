@@ -1,6 +1,5 @@
 """What operators ask is answered by a cluster, too: names, plans, usage over time, prune, export and erasure."""
 
-import os
 import re
 from datetime import UTC, datetime, timedelta
 
@@ -10,8 +9,7 @@ from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 from tests.charging import charge
 from tests.citus.cluster import SCALING, Citus
-from tests.harness.processes import completed
-from tests.harness.serving import SEPU
+from tests.cli.running import invoke
 from tests.keys import holder_of
 
 from sepu.admin import accounts, receipts
@@ -119,10 +117,9 @@ def test_a_lost_worker_stops_no_command_for_an_account_elsewhere(spoilt: Connect
         spoilt.execute("update sepu.account set external_id = null")
     account_id = issued.account_id
     charge(spoilt, issued.api_key, "key-0001", 5, NOW)
-    environment = {**os.environ, "SEPU_DATABASE_URL": other.url}
 
     def failing(*commands: str) -> list[str]:
-        return [each for each in commands if completed([SEPU, *each.split()], env=environment).returncode != 0]
+        return [each for each in commands if invoke(*each.split(), SEPU_DATABASE_URL=other.url).returncode != 0]
 
     of_one = (
         f"account show {account_id}", f"account set {account_id} --name Silk",

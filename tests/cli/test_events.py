@@ -14,13 +14,14 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+import psutil
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 from tests.cli.running import Run, assert_failed, lines, printed, text
 from tests.endpoint import Endpoint, Received, Reply, endpoint
 from tests.harness.postgres import Cluster
-from tests.harness.processes import completed, running, until
+from tests.harness.processes import completed, running, send, until
 from tests.harness.proxy import socket_directory
 from tests.harness.serving import SEPU
 from tests.keys import holder_of
@@ -35,6 +36,7 @@ from sepu.database.opening import connect
 
 SECRETS = [f"whsec_{b64encode(bytes([number] * 32)).decode()}" for number in (1, 2)]
 NOW = datetime.now(UTC)
+OTHERS = "select pid from pg_stat_activity where application_name = 'sepu' and pid <> pg_backend_pid()"
 
 
 @dataclass(frozen=True)
@@ -304,6 +306,11 @@ def test_it_waits_for_a_database_that_is_away(events: Events, tmp_path: Path) ->
                 replace(events, connection=connection).customer(8)
                 until(lambda: events.hooks.received)
                 stderr.truncate(0)
+                backends = [psutil.Process(pid) for (pid,) in connection.execute(OTHERS).fetchall()]
+                send(signal.SIGSTOP, backends)  # the database is silent
+                until(lambda: "again in " in log.read_text())
+                stderr.truncate(0)
+                send(signal.SIGCONT, backends)
             answered.set()  # and the database is away
             until(lambda: f"again in {limits.webhooks.LOOK_SECONDS:g} s" in log.read_text())
             with cluster.running() as url, connect(url) as connection:

@@ -7,7 +7,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from ipaddress import IPv4Address
@@ -204,3 +204,15 @@ def listening(way: str, steps: Sequence[Step]) -> Iterator[Listening]:
                 for peer in list(found.open):
                     with suppress(OSError):
                         peer.socket.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def dropping() -> Iterator[int]:
+    """The port of a listener that takes no further connection: its first packet is dropped, as a firewall may."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(3):
+            filling = stack.enter_context(socket.socket())
+            filling.setblocking(False)
+            filling.connect_ex(listener.getsockname())
+        yield listener.getsockname()[1]

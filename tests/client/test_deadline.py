@@ -6,12 +6,11 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 from tests.client.blocking import Open
-from tests.client.hostile import WAYS, Peer, Step, listening
+from tests.client.hostile import WAYS, Peer, Step, dropping, listening
 from tests.harness.processes import until
 
 from sepu_client import NoAnswerError, Request
@@ -77,18 +76,6 @@ def test_a_call_ends_by_its_deadline_and_leaves_nothing_open(open_client: Open) 
         found = list(pool.map(fault, cases()))
     assert [each for each in found if each] == []
     assert len(found) > 45
-
-
-@contextmanager
-def dropping() -> Iterator[int]:
-    """The port of a listener that takes no further connection."""
-    with ExitStack() as stack:
-        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
-        for _ in range(3):
-            filling = stack.enter_context(socket.socket())
-            filling.setblocking(False)
-            filling.connect_ex(listener.getsockname())
-        yield listener.getsockname()[1]
 
 
 @pytest.mark.parametrize("resolver", ["silent", "many addresses"])

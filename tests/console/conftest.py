@@ -1,26 +1,37 @@
 """Consoles on ledgers to look at."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from tests.console import running, seeding
 from tests.console.running import Console
+from tests.harness.postgres import empty_database
 
-from sepu.database.opening import connect
+from sepu.database.opening import connect, console_url
 
 
 @pytest.fixture(scope="package")
-def seeded(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
+def seeded(database_url: str, migrated: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     """A console on a ledger that no test changes."""
-    with running.console(database_url, tmp_path_factory.mktemp("console")) as found:
-        with connect(found.owner_url) as connection:
+    directory = tmp_path_factory.mktemp("console")
+    with empty_database(database_url, migrated) as url, running.console(url, directory) as found:
+        with connect(url) as connection:
             seeding.seed(connection)
         yield found
 
 
-@pytest.fixture
-def empty(database_url: str, tmp_path: Path) -> Iterator[Console]:
-    """A console on a ledger of the test's own."""
-    with running.console(database_url, tmp_path, "--allowed-hosts", "console.example, Other.Example") as found:
+@pytest.fixture(scope="package")
+def started(database_url: str, migrated: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
+    """A console that connects to the database `console` for each page."""
+    options = "--allowed-hosts", "console.example, Other.Example"
+    directory = tmp_path_factory.mktemp("console")
+    with empty_database(database_url, migrated, "console") as url, running.console(url, directory, *options) as found:
         yield found
+
+
+@pytest.fixture
+def empty(database_url: str, migrated: str, started: Console) -> Iterator[Console]:
+    """A console on a ledger of the test's own."""
+    with empty_database(database_url, migrated, "console") as url:
+        console_url(url)
+        yield started

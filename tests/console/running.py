@@ -6,17 +6,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.harness.postgres import empty_database
 from tests.harness.processes import running, until
 from tests.harness.serving import SEPU, Response, Server, free_port, is_ready
 
-from sepu.database.migrate import migrate
-from sepu.database.opening import connect, console_url
+from sepu.database.opening import console_url
 
 
 @dataclass
 class Console(Server):
-    """A running console, and the connection string of the owner of its database."""
+    """A running console, and the connection string of its database's owner."""
 
     owner_url: str = field(kw_only=True)
 
@@ -30,16 +28,13 @@ class Console(Server):
 
 
 @contextmanager
-def console(server_url: str, directory: Path, *options: str) -> Iterator[Console]:
-    """Runs the console on a new database of a server, as the role that may only read."""
-    with empty_database(server_url) as url:
-        with connect(url) as connection:
-            migrate(connection)
-        address = f"127.0.0.1:{free_port()}"
-        environment = {**os.environ, "SEPU_DATABASE_URL": console_url(url)}
-        command = [str(SEPU), "console", "--port", address.rpartition(":")[2], *options]
-        log = directory / "console.log"
-        with log.open("w") as output, running(command, env=environment, stdout=output, stderr=output) as process:
-            found = Console("console", address, process, log, owner_url=url)
-            until(lambda: is_ready(found, "/static/icon.svg"), why=log.read_text)
-            yield found
+def console(owner_url: str, directory: Path, *options: str) -> Iterator[Console]:
+    """Runs the console on a migrated database, as the role that may only read."""
+    address = f"127.0.0.1:{free_port()}"
+    environment = {**os.environ, "SEPU_DATABASE_URL": console_url(owner_url)}
+    command = [str(SEPU), "console", "--port", address.rpartition(":")[2], *options]
+    log = directory / "console.log"
+    with log.open("w") as output, running(command, env=environment, stdout=output, stderr=output) as process:
+        found = Console("console", address, process, log, owner_url=owner_url)
+        until(lambda: is_ready(found, "/static/icon.svg"), why=log.read_text)
+        yield found

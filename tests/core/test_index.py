@@ -50,8 +50,8 @@ def test_every_difference_by_the_index(members: NDArray[np.float64], difference:
 
 
 @pytest.mark.parametrize("difference", DIFFERENCE_NAMES)
-def test_a_thousand_colours(difference: "DifferenceName") -> None:
-    rgb = random_rgb(1000).round()
+def test_hundreds_of_colours(difference: "DifferenceName") -> None:
+    rgb = random_rgb(500).round()
     general = Palette(rgb, difference=difference, scale=255)
     indexed = Palette(rgb, index=True, difference=difference, scale=255)
     same_answers(indexed, general, queries(rgb, 300), 10)

@@ -89,8 +89,8 @@ def many_pairs(count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return one, two
 
 
-def test_millions_of_pairs_equal_the_reference_on_every_path() -> None:
-    one, two = many_pairs(2_000_000)
+def test_random_pairs_equal_the_reference_on_every_path() -> None:
+    one, two = many_pairs(500_000)
     found = ciede2000(one, two, instruction_set="baseline")
     assert abs(found - reference.ciede2000_of_rows(one, two)).max() < 1e-10
     for instruction_set in (None, *instruction_sets()):

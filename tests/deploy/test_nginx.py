@@ -62,6 +62,7 @@ def reached_the_service(server: BehindNginx, request_id: str) -> bool:
 # --- the contract: what a customer sees
 
 
+@whoever_serves  # each worker has its own in tests/http
 @every_case
 def test_contract(
     case: Case, server: BehindNginx, database_url: str, connection: psycopg.Connection, issued: IssuedKey

@@ -18,7 +18,7 @@ from sepu.admin.audit import audit
 from sepu.admin.keys import IssuedKey
 from sepu.admin.usage import show_usage
 
-CUT_SECONDS = 10.0
+CUT_SECONDS = 5.0
 SESSIONS = {"uvloop": 6, "gthread": 16}  # of a worker process, at most
 CLIENTS = 24
 ROUNDS = 12  # more than there is time for

@@ -1,4 +1,4 @@
-"""A grammar of what a hostile service or endpoint answers: heads, bodies, and JSON as our service writes it.
+"""A grammar of what a hostile service answers: heads, bodies, and JSON as our service writes it.
 
 Each rule has its choices. `<rule>` stands for one of that rule's, `<rule>{1,3}` for one or three of them, and
 `<bytes>{20}` for so many bytes at random.
@@ -7,8 +7,6 @@ Each rule has its choices. `<rule>` stands for one of that rule's, `<rule>{1,3}`
 import gzip
 import re
 from random import Random
-
-TAKEN = "HTTP/1.1 204 No Content\r\n\r\n"
 
 
 def _text(data: bytes) -> str:
@@ -66,7 +64,12 @@ RULES: dict[str, list[str]] = {
     "chunk": [f"{size}\r\nhello\r\n" for size in ("5", "0", "ffffffffffffffff", "-1", "5;" + "x" * 9000, "z")],
     "bomb": [_text(gzip.compress(gzip.compress(bytes(64 << 20))))],
     "body": ["", "", "{}", "0\r\n\r\n", "<bomb>", "<chunk>{1,5}", "<bytes>{10,70000}"],
-    "second": [*6 * [""], "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n", TAKEN, "<bytes>{9}"],
+    "second": [
+        *6 * [""],
+        "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 204 No Content\r\n\r\n",
+        "<bytes>{9}",
+    ],
     "answer": [
         # What every client can read, so that it has to do with what is in it.
         "HTTP/1.1 <status> \r\n<asks>\r\n\r\n<body><second>",

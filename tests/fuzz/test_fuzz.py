@@ -6,17 +6,14 @@ The cases have numbers, and `SEED` is that of the first: `SECONDS=0 SEED=4711` p
 import os
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 
 import psycopg
 import pytest
-from tests.fuzz import client, picture, webhook
+from tests.fuzz import client, picture
 from tests.fuzz.cases import IS_SHORT, SECONDS, SEED, numbers, run
 from tests.fuzz.hostile_clients import Campaign
 from tests.harness.serving import serving
 from tests.server import wire_simulation
-
-from sepu.database.opening import connect
 
 WORKERS = {"uvloop": 4, "gthread": 2} if IS_SHORT else {os.environ.get("WORKER", "uvloop"): SECONDS}
 HANG_SECONDS = 10.0 if IS_SHORT else 2.0  # on a quiet machine no probe takes a tenth of that
@@ -30,11 +27,6 @@ def test_client() -> None:
 
 def test_picture() -> None:
     run(picture.play, 400, {"read": 50, "refused": 100})
-
-
-def test_webhook(own_url: str) -> None:
-    with connect(own_url) as connection:
-        run(partial(webhook.play, connection, own_url), 400, {"good": 100, "hostile, taken": 5})
 
 
 @pytest.mark.parametrize("worker", WORKERS)

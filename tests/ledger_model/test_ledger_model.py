@@ -651,7 +651,7 @@ def _delivery(row: Row | None) -> str | None:
 @pytest.mark.timeout(600)  # half a minute on two free cores
 @pytest.mark.parametrize(
     ("examples", "derandomize"),
-    [(60, True), pytest.param(int(os.environ.get("SEPU_EXAMPLES", "600")), False, marks=pytest.mark.slow)],
+    [(60, True), pytest.param(int(os.environ.get("SEPU_EXAMPLES", "200")), False, marks=pytest.mark.slow)],
     ids=["few", "many"],
 )
 def test_the_ledger_does_what_its_model_does(

@@ -59,7 +59,7 @@ def test_the_packaged_release_loads() -> None:
 def test_the_palette_has_the_index() -> None:
     release = load_release()
     members = np.array([rgb_of(record.hex) for record in release.records], dtype=float)
-    same_answers(release.palette(), Palette(members, scale=255), queries(members, 100_000), 4)
+    same_answers(release.palette(), Palette(members, scale=255), queries(members, 20_000), 4)
 
 
 def test_without_the_index_the_answers_are_the_same(directory: Path) -> None:

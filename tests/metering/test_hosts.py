@@ -3,12 +3,17 @@
 import asyncio
 import os
 import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict
+from tests.client.hostile import dropping
 from tests.harness.serving import free_port
 
 from sepu import limits
@@ -86,6 +91,28 @@ def test_the_host_that_answered_last_is_tried_first(database_url: str) -> None:
     found = conninfo_to_dict(hosts.conninfo())
     assert str(found["host"]).split(",") == [good, "127.0.0.1"]
     assert str(found["port"]).split(",")[0] == "5432"
+
+
+@contextmanager
+def silent() -> Iterator[int]:
+    """The port of a listener that takes connections, and answers nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dead", [silent, dropping])
+def test_a_host_that_says_nothing_takes_no_time_of_the_next(
+    database_url: str, dead: Callable[[], AbstractContextManager[int]]
+) -> None:
+    """Of commands and of the service; what has a connection gives up by its own limits of statements."""
+    good = conninfo_to_dict(database_url)["host"]
+    with dead() as port, asyncio.Runner() as runner:
+        url = f"postgresql://sepu@/postgres?host=127.0.0.1,{good}&port={port},5432"
+        began = time.monotonic()
+        connect(url).close()
+        runner.run(runner.run(Hosts(url).connect_async()).close())
+    assert time.monotonic() - began < 20
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def play(first: int) -> tuple[Counter[str], list[str]]:
 
 
 @pytest.mark.parametrize(
-    "schedules", [_JOB, pytest.param(int(os.environ.get("SEPU_SCHEDULES", "4000")), marks=pytest.mark.slow)]
+    "schedules", [_JOB, pytest.param(int(os.environ.get("SEPU_SCHEDULES", "2000")), marks=pytest.mark.slow)]
 )
 def test_all_holds(schedules: int) -> None:
     reached = Counter[str]()
