@@ -192,7 +192,7 @@ cdef void find_nearest_in_list(
         list += lanes + 1
 
 
-cdef struct Claims:  # what the bytes of an index say, before it is checked
+cdef struct Claims:  # what the bytes of an index say, before they are checked
     const unsigned int* cells
     Py_ssize_t cell_count, list_count, size, k
     Py_ssize_t visited  # how many numbers of the lists have been checked

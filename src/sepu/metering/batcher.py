@@ -37,12 +37,12 @@ PROBE_SESSIONS = 1
 _ONE_IS_TO_BLAME = ("22", "23", "40", "55")
 _SWEEP_SECONDS = 0.1
 
-# Opens a session. The number is the seconds that each of its statements may take.
+# Opens a session. The number is how many seconds each of its statements may take.
 Connect = Callable[[Hosts, float], Awaitable[Session]]
 
 
 class Batcher:
-    """Sends commands in batches or one by one; passes the answer or `LedgerUnavailable` to each one's callback."""
+    """Sends commands in batches or one by one; passes each answer, or `LedgerUnavailable`, to the callback."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class Batcher:
             self._end(call, call.command.refused(code))
 
     def _retry_or_fail(self, calls: Sequence[PendingCall], error: Exception, joined: bool) -> None:
-        """Retries a batch if one of its calls caused the error. Otherwise fails them, as some may have executed."""
+        """Retries a batch if one call caused the error. Otherwise fails its calls, because some may have executed."""
         if joined and (getattr(error, "sqlstate", None) or "").startswith(_ONE_IS_TO_BLAME):
             self._retry(calls, error)
             return
@@ -193,7 +193,7 @@ class Batcher:
         self.isolated = {account: until for account, until in self.isolated.items() if until > now}
         self._sweep_later()
 
-    # Whether the database answers, and which one
+    # Whether the database answers, and which database it is
 
     def probe(self, done: Callable[[bool], None]) -> None:
         """Calls `done` with True if a charge can be committed now, else False. Caches the result for a second."""

@@ -14,8 +14,8 @@ from sepu.metering.session import SessionLost, UnreadableValueError
 
 log = logging.getLogger("sepu.ledger")
 
-# The messages of psycopg and libpq about failed or lost connections that we log. We log no others: libpq may quote part
-# of a connection string, and a password with an unescaped @ can look like a host name.
+# We log only these messages of psycopg and libpq, about failed or lost connections. In others, libpq may quote part of
+# a connection string, and a password with an unescaped @ can look like a host name.
 _HOST = r"[\w./:%-]+"
 _KNOWN_CAUSE = re.compile(
     rf'connection to server (?:at|on socket) "{_HOST}"(?: \({_HOST}\))?(?:, port \d+)? failed: [^\n]{{1,300}}'

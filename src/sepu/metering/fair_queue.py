@@ -31,7 +31,7 @@ class FairQueue:
     def __init__(self) -> None:
         # The waiting calls of each account. The first account is next.
         self.accounts: OrderedDict[str, deque[PendingCall]] = OrderedDict()
-        self._under_way: set[str] = set()  # accounts
+        self._under_way: set[str] = set()  # accounts with calls under way
 
     def add(self, call: PendingCall) -> None:
         """Adds a call behind the others of its account."""
@@ -42,7 +42,7 @@ class FairQueue:
             calls.append(call)
 
     def pass_by(self, call: PendingCall) -> bool:
-        """Takes a call without queueing it if no call waits and its account has none under way; returns whether so."""
+        """Takes a call without queueing it if none waits and its account has none under way; returns whether it did."""
         if self.accounts or call.account in self._under_way:
             return False
         self._under_way.add(call.account)
@@ -53,7 +53,7 @@ class FairQueue:
         return not self.accounts.keys() <= self._under_way
 
     def take(self, most: int) -> list[PendingCall]:
-        """Takes the next call and others that can share its statement, up to `most` in all, from each account in turn.
+        """Takes the next call and others that can share its statement, up to `most` in all, in the accounts' turns.
 
         Skips accounts that have calls under way or whose next call needs another statement. They keep their place.
         """

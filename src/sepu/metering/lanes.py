@@ -213,7 +213,7 @@ class Dispatcher:
                     self.session = await self._open_session()
                     self._connected(self.session)
                     break
-                except TimeoutError as error:  # the attempt took long enough to need no pause
+                except TimeoutError as error:  # no pause: the attempt itself took long
                     report_failure(error, self._observer)
                 except psycopg.Error as error:
                     report_failure(error, self._observer)

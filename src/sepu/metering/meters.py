@@ -41,7 +41,7 @@ class Usage(msgspec.Struct, frozen=True):
 
     @property
     def remaining(self) -> int:
-        """Returns the units left; never negative, even after the plan shrank."""
+        """Returns the units left; never negative, even if the limit was lowered."""
         return max(0, self.limit - self.committed - self.reserved)
 
     def as_dict(self) -> dict[str, str | int]:

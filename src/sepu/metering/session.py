@@ -1,4 +1,4 @@
-"""One session with Postgres for an event loop, on libpq's own interface: a statement is one write and one read.
+"""One session with Postgres for an event loop, through libpq's own interface: a statement takes one write and one read.
 
 psycopg connects. PERF: we do not use its cursors, locks and generators. A call takes 0.15 ms of processor time with
 them and 0.05 ms without; the database takes 0.3 ms for a charge.
@@ -33,7 +33,7 @@ from sepu.metering.codec import Rows, Writer, oid, writer
 Done = Callable[[Rows | Exception], None]
 
 # Seconds between checks of the current statement's deadline and of the socket. uvloop does not report a socket that has
-# an error, as when a server died before it had read what we sent.
+# an error, for example if a server died before it had read what we sent.
 _CHECK_SECONDS = 0.1
 _BINARY = Format.BINARY
 

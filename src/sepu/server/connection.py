@@ -1,4 +1,4 @@
-"""Serves one HTTP/1.1 connection by callbacks, without tasks or futures.
+"""Serves one HTTP/1.1 connection with callbacks, without tasks or futures.
 
 httptools parses strictly. This module checks the rest of RFC 9112: one Host, and `chunked` as the only transfer coding.
 It limits all input and the time of every wait. A connection's requests are answered in order, one at a time.
@@ -112,7 +112,7 @@ class Connection(asyncio.BufferedProtocol):
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._environ: dict[str, Any] | None = None  # set when the head is complete
-        self._keep_alive = True  # our part of the decision; the parser makes the rest
+        self._keep_alive = True  # whether our checks allow it; the parser decides too
         self._body: list[bytes] = []
         self._body_bytes = 0
         self._other_bytes = 0  # of its head, then of its chunk framing; not those that came with the previous request
@@ -355,7 +355,7 @@ class Connection(asyncio.BufferedProtocol):
         return parser
 
     def _stop(self, status: int) -> None:
-        """Stops parsing, to refuse the current request with this status; does nothing if parsing has stopped before."""
+        """Stops parsing, to refuse the request with this status; does nothing if parsing has already stopped."""
         if self._input is not _ENDED:
             self._input = _ENDED
             self._refusal = status
@@ -463,7 +463,7 @@ def _environ_name(name: bytes) -> str | None:
 
 
 def _add_headers(environ: dict[str, Any], headers: list[tuple[bytes, bytes]], most_bytes: int) -> None:
-    """Adds the headers to the environ. All together have at most `most_bytes`."""
+    """Adds the headers to the environ. Together they have at most `most_bytes`."""
     if len(headers) > limits.requests.HEADERS:
         raise _RefusedError(431)
     if most_bytes > _LINE_BYTES:  # PERF: rarely true, and checking each header takes 5 % of a request's opcodes

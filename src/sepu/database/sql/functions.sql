@@ -5,12 +5,12 @@
 -- Each statement reads or writes one table, by its primary key.
 -- Waits for locks end before the worker gives up on the call, so the worker learns that nothing happened.
 --
--- The functions that the service calls run with the owner's rights, so the service's role needs none on the tables. Only
--- the owner may call the others. No function depends on the caller's search path. A session may keep a query plan that
--- it made while a table was empty. enable_seqscan is off so that such a plan does not scan the whole table later.
+-- The functions that the service calls run with the owner's rights, so the service's role needs none on the tables.
+-- Only the owner may call the others. No function depends on the caller's search path. A session may keep a query plan
+-- that it made while a table was empty. enable_seqscan is off so that such a plan does not scan the whole table later.
 -- (The three settings together take 2 % of a charge's instructions.)
 --
--- What calls what. Each of the first three functions has a counterpart for batches, `..._each`, which calls the same
+-- The calls between functions. Each of the first three has a counterpart for batches, `..._each`, which calls the same
 -- functions for each request.
 --   meter_request -> meter_one      -> authenticate, count_request, is_limited, record_events
 --   read_usage    -> read_usage_one -> authenticate, count_request
@@ -26,7 +26,7 @@
 -- Looks up the key, its account and the account's plan. The outcome is unauthorized, account_unavailable or ok.
 --
 -- Records the first use of a key on a day, but never waits for the key's row. If another request holds the row, it is
--- writing the same value; if an operator does, the next use is recorded. Operators do wait for a request.
+-- writing the same value; if an operator does, the next use is recorded. An operator does wait for such a request.
 create or replace function sepu.authenticate(
     p_account_id text, p_key_hash bytea, p_now timestamptz,
     out outcome text, out plan_id text, out requests_per_minute integer, out key_id text
@@ -169,7 +169,7 @@ end $$;
 
 -- Records an event for each threshold that a charge of p_units crossed, and makes it due for delivery immediately.
 --
--- The charge has locked the counter, which is higher than ever before. But if the event already exists, because the
+-- The charge has locked the counter, which normally has never been as high. If the event exists anyway, because the
 -- counter was lowered by hand, the charge must still succeed.
 create or replace function sepu.record_events(
     p_account_id text, p_period text, p_meter text, p_thresholds bigint[], p_unit_limit integer, p_committed integer,
@@ -521,10 +521,13 @@ begin
 end $$;
 
 -- Adds units to a counter's limit (a grant) or takes them off its bill (a credit), once for each adjustment id. A
--- negative number does the opposite. The outcome is added; repeated if it was added before; other if the id belongs to
--- another adjustment; over for a month that can no longer be granted; ahead for a month that cannot be credited yet; or
--- below or beyond if the units are not from lowest to highest. An adjustment that is not added leaves at most an empty
--- counter.
+-- negative number does the opposite. An adjustment that is not added leaves at most an empty counter. The outcomes:
+--   added
+--   repeated: the same adjustment was added before
+--   other: the id belongs to another adjustment
+--   over: the month can no longer be granted
+--   ahead: the month cannot be credited yet
+--   below, beyond: the units are not from lowest to highest
 --
 -- The caller has locked the account, so nobody else adds the same id. This locks the counter, and charges wait for it
 -- until the transaction ends, so the caller must end it next.
