@@ -64,7 +64,8 @@ cdef int find_difference(name) except -1:
 
 # The nearest colours of a palette; docs/develop/matching.md proves that the search finds what a full scan finds.
 
-# Greater than any rounding error in a difference and its lower bound: relative, and absolute where squares underflow.
+# Exceed any rounding error in a difference or its lower bound: the first one relatively, the second one absolutely,
+# where squares underflow.
 cdef double RELATIVE_ERROR = 1e-12, LEAST_ERROR = 1e-150
 
 
@@ -246,7 +247,7 @@ def read_index(bytes index, bytes digest not None, Py_ssize_t size, str differen
     if magic != INDEX_MAGIC or version != INDEX_VERSION:
         raise ValueError(f"index is not of version {INDEX_VERSION}")
     if name.rstrip(b"\0") != difference.encode():
-        raise ValueError("index belongs to another difference")
+        raise ValueError("index was built for a different difference")
     if colours != size or of_palette != digest:
         raise ValueError("index belongs to another palette")
     number_type = np.dtype(list_type(size))
@@ -286,7 +287,7 @@ def srgb_to_lab(rgb, *, scale=None):
     """Converts sRGB colours to CIE L*a*b* (D65, 2 degree observer).
 
     `rgb`, `scale`: as for `Palette.nearest_batch`, without alpha. Returns float64 of the same shape: L* from 0 to 100,
-    a* and b*. Raises ValueError for another shape and for a channel that is NaN, infinite or out of range, and
+    a* and b*. Raises ValueError for any other shape and for a channel that is NaN, infinite or out of range, and
     TypeError for values that are not real numbers. Source: IEC 61966-2-1 and CIE 15, with the white point of sRGB.
     """
     array = read_rgb(rgb, scale)
@@ -307,7 +308,7 @@ def srgb_to_lab(rgb, *, scale=None):
 def ciede2000(lab1, lab2, *, instruction_set=None):
     """Computes the CIEDE2000 difference between each row of `lab1` and the same row of `lab2`, with kL = kC = kH = 1.
 
-    `lab1`, `lab2`: L*a*b*, shape (n, 3). Returns float64 (n,). Raises ValueError for another shape, for different
+    `lab1`, `lab2`: L*a*b*, shape (n, 3). Returns float64 (n,). Raises ValueError for any other shape, for different
     lengths and for values outside -1e12 to 1e12. Source: Sharma, Wu and Dalal 2005. `instruction_set`: see
     `instruction_sets`.
     """
@@ -475,7 +476,7 @@ cdef class Palette:
         self.difference = difference
         self.in_oklab = number == OKLAB
         if (rgb is None) == (lab is None):
-            raise ValueError("a palette needs rgb or lab, one of them")
+            raise ValueError("a palette needs either rgb or lab")
         if lab is None:
             array = read_rgb(rgb, scale)
             if array.ndim != 2:
@@ -565,7 +566,7 @@ cdef class Palette:
     def build_index(self, *, int k=10, threads=None, progress=None):
         """Builds an index of the palette for up to `k` nearest colours, k from 1 to 10, and returns it as bytes.
 
-        The same palette always gives the same bytes. If you store them, `Palette(rgb, index=bytes)` skips the building.
+        The same palette always gives the same bytes. If you store them, `Palette(rgb, index=bytes)` builds nothing.
         Releases the GIL. `threads`: how many to use; None means one for each processor. `progress` is called with the
         fraction done, above 0 and up to 1.
         """
@@ -611,7 +612,7 @@ cdef class Palette:
     cdef read_queries(self, rgb, lab, white, scale, background):
         """Reads the colours of an array with `read_rgb` or `read_lab`."""
         if (rgb is None) == (lab is None):
-            raise ValueError("a query needs rgb or lab, one of them")
+            raise ValueError("a query needs either rgb or lab")
         if lab is None:
             return read_rgb(rgb, scale, background, 4)
         if self.in_oklab:
@@ -666,8 +667,8 @@ cdef class Palette:
         `white`: its white point, "D65", or "D50", which is adapted by Bradford's method (ICC.1, CSS Color 4).
 
         Returns positions in the palette, intp (..., k), and differences, float64 (..., k). Raises ValueError for
-        another shape, for other types without `scale`, for a channel outside the scale, for L*a*b* that is not finite,
-        and unless 1 <= k <= size. Releases the GIL.
+        any other shape, for other types without `scale`, for a channel outside the scale, for L*a*b* that is not
+        finite, and unless 1 <= k <= size. Releases the GIL.
         """
         self.check_k(k)
         threads = count_threads(threads)

@@ -59,9 +59,9 @@ def test_nearest_equals_a_full_scan(difference: "DifferenceName") -> None:
 def test_no_difference_and_no_colours() -> None:
     with pytest.raises(ValueError, match="difference must be one of ciede2000, .*oklab, not din99"):
         Palette([(1, 2, 3)], difference="din99")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="needs rgb or lab, one of them"):
+    with pytest.raises(ValueError, match="needs either rgb or lab"):
         Palette()
-    with pytest.raises(ValueError, match="needs rgb or lab, one of them"):
+    with pytest.raises(ValueError, match="needs either rgb or lab"):
         Palette([(1, 2, 3)], lab=[(1, 2, 3)])
     with pytest.raises(ValueError, match="needs rgb, not lab"):
         Palette(lab=[(1, 2, 3)], difference="oklab")

@@ -1,1 +1,1 @@
-"""The parts of the ledger that a request touches: its key, command, queue and call. Knows no HTTP and no colours."""
+"""The parts of the ledger that a request touches: its key, command, queue and call. No HTTP, no colours."""

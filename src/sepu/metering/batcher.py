@@ -28,7 +28,7 @@ from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import Session, SessionLost
 
 # Sessions for batches (the second is used while the first is slow), for single calls, and for probes. Without batches,
-# isolated accounts use BATCH_SESSIONS, and all others use SINGLE_SESSIONS.
+# isolated accounts share BATCH_SESSIONS sessions, and all others share SINGLE_SESSIONS.
 BATCH_SESSIONS = 2
 SINGLE_SESSIONS = 3
 PROBE_SESSIONS = 1
@@ -161,14 +161,14 @@ class Batcher:
         self.batches.queue.put_back(call for call in calls if call.latest > now)
         self._isolate(calls if blamed is None else [blamed])
         for call in calls:
-            if call.latest <= now:  # otherwise any failure would extend everyone's wait
+            if call.latest <= now:  # retrying these too would extend everyone's wait
                 self._end(call, LedgerUnavailable())
 
     def _isolate(self, calls: Iterable[PendingCall], seconds: float = limits.batches.ISOLATED_SECONDS) -> None:
         """Sends the calls of these accounts one by one for a while, so that they delay no other account."""
         until = self._loop.time() + seconds
         self.isolated.update(dict.fromkeys([call.account for call in calls], until))
-        # May include retried calls whose account was isolated, because of another call, while they were under way.
+        # The queue may hold retried calls: while they were under way, another call got their account isolated.
         for call in self.batches.queue.take_where(lambda call: call.account in self.isolated):
             self.singles.add(call)
         self._sweep_later()
@@ -221,7 +221,7 @@ class Batcher:
                 report_failure(UnsafeSettingsError(answer.broken_settings), self._observer)
         self._observer.probed(self._is_ready)
         if not self._is_ready:
-            self.probes.disconnect()  # this server may no longer be the primary; the next probe finds it
+            self.probes.disconnect()  # it may no longer be the primary; the next probe finds the new one
         probing, self._probing = self._probing, []
         for done in probing:
             _call_back(done, self._is_ready)
@@ -230,7 +230,7 @@ class Batcher:
         try:
             return await self._connect()
         except UnsafeSettingsError:
-            self.probes.disconnect()  # a probe's session that is older than the setting would still report ready
+            self.probes.disconnect()  # one opened before the setting changed would still report ready
             raise
 
     def _connected(self, session: Session) -> None:
@@ -238,7 +238,7 @@ class Batcher:
         self._learn_secret(session.key_secret, session)
 
     def _learn_secret(self, key_secret: bytes, session: Session | None = None) -> None:
-        """Takes the secret for key tags. If it has changed, this is another database, so ends all other sessions."""
+        """Takes the secret for key tags. If it has changed, ends the sessions with the old database."""
         if self.callers.learn_secret(key_secret):
             for lane in self._lanes:
                 for dispatcher in lane.dispatchers:
@@ -258,7 +258,7 @@ def _call_back(done: Done, answer: object) -> None:
 
 
 def _blamed(calls: Sequence[PendingCall], error: Exception) -> PendingCall | None:
-    """Returns the call to blame, if known: the error's detail is its position, from 1."""
+    """Returns the call to blame, if known: the error's detail is the call's position, from 1."""
     detail = isinstance(error, psycopg.Error) and error.diag.message_detail
     if detail and detail.isdecimal() and 0 < int(detail) <= len(calls):
         return calls[int(detail) - 1]

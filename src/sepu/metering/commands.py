@@ -42,7 +42,7 @@ class UsageReport(msgspec.Struct, frozen=True):
 
 
 class Probed(msgspec.Struct, frozen=True):
-    """A probe's findings, such as the secret for key tags and the settings that break a promise, if any."""
+    """A probe's findings, such as the secret for key tags and the settings that break a guarantee, if any."""
 
     has_migrations: bool
     key_secret: bytes
@@ -50,7 +50,7 @@ class Probed(msgspec.Struct, frozen=True):
 
     @property
     def is_ready(self) -> bool:
-        """Returns whether a charge could be committed, and kept, with this release's migrations."""
+        """Returns whether a charge could be committed durably with this release's migrations."""
         return self.has_migrations and self.broken_settings is None
 
 

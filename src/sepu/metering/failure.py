@@ -49,7 +49,7 @@ def report_fault(raised: BaseException, what: str = "a callback failed") -> None
 
 
 def _cause(error: Exception) -> str:
-    """Returns the cause of an error that has no SQLSTATE, so that it is not a server's message that quotes a row."""
+    """Returns the cause of an error without an SQLSTATE: never a message of the server, which could quote a row."""
     if isinstance(error, UnreadableValueError | SettingsError | StandbySilentError | UnsafeSettingsError):
         cause = " ".join(str(error).split())
     elif isinstance(error, psycopg.OperationalError):

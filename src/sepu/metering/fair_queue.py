@@ -55,7 +55,7 @@ class FairQueue:
     def take(self, most: int) -> list[PendingCall]:
         """Takes the next call and others that can share its statement, up to `most` in all, in the accounts' turns.
 
-        Skips accounts that have calls under way or whose next call needs another statement. They keep their place.
+        Skips accounts that have calls under way or whose next call needs a different statement. They keep their place.
         """
         taken: list[PendingCall] = []
         skipped: list[tuple[str, deque[PendingCall]]] = []

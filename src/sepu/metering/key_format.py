@@ -67,7 +67,7 @@ class KeyTags:
     """Makes keys, and recognises them by their tags: 40 bits of HMAC-SHA-256 (RFC 2104) with a deployment's secret."""
 
     def __init__(self, secret: bytes) -> None:
-        # PERF: because both states are made once, a tag takes a third of the time that `hmac` takes.
+        # PERF: because both hash states are made once, a tag takes a third of the time that `hmac` takes.
         padded = secret.ljust(hashlib.sha256().block_size, b"\0")
         self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in padded))
         self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in padded))
@@ -103,7 +103,7 @@ class KeyTags:
 
 
 def is_account_id(text: str) -> bool:
-    """Returns whether a text has the form of an account's id."""
+    """Returns whether a string has the form of an account's id."""
     return _ACCOUNT_ID.fullmatch(text) is not None
 
 

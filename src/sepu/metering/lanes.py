@@ -226,7 +226,7 @@ class Dispatcher:
 
 
 class BatchDispatcher(Dispatcher):
-    """Sends batches. After a slow batch, it waits for a moment until the same number of calls have arrived.
+    """Sends batches. After a slow batch, it waits briefly for the same number of calls to arrive.
 
     Otherwise the first client to call again would be served alone, and the others would wait for a second slow call.
     """

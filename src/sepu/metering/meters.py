@@ -1,4 +1,4 @@
-"""The meters: what is charged. All code with a part for each meter derives it from `METERS`.
+"""The meters: what is charged. Code that does something for each meter takes them from `METERS`.
 
 A new meter needs a line here, and a migration that gives each plan a limit for it (`sepu.plan_limit`).
 """
@@ -58,9 +58,9 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 def is_month(text: str) -> bool:
-    """Returns whether a text is a period: a UTC month such as 2027-01, from the year 1000 to 9989.
+    """Returns whether a string is a period: a UTC month such as 2027-01, from the year 1000 to 9989.
 
-    Python cannot represent dates after the year 9999.
+    Later months are too close to 9999, the last year of Python's dates.
     """
     return re.fullmatch(r"(?!999)[1-9][0-9]{3}-(0[1-9]|1[0-2])", text) is not None
 

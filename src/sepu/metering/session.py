@@ -1,10 +1,11 @@
 """One session with Postgres for an event loop, through libpq's own interface: a statement takes one write and one read.
 
-psycopg connects. PERF: we do not use its cursors, locks and generators. A call takes 0.15 ms of processor time with
+psycopg only connects. PERF: we do not use its cursors, locks or generators. A call takes 0.15 ms of CPU time with
 them and 0.05 ms without; the database takes 0.3 ms for a charge.
 
-Each statement is prepared when it is first sent. A pooler such as PgBouncer in transaction mode gives each transaction
-another server session, where a prepared statement may be missing or exist already. The session then stops preparing.
+Each statement is prepared when it is first sent. Behind a pooler such as PgBouncer in transaction mode,
+each transaction may get a different server session, where a prepared statement is missing or exists already. Then
+nothing is prepared any more.
 """
 
 import asyncio
@@ -78,7 +79,7 @@ class Session:
 
         Raises:
             psycopg.Error: the server does not exist or refuses, its synchronous standby is silent, or a setting breaks
-                a promise.
+                a guarantee of the ledger.
             TimeoutError: the server does not answer in time.
         """
         session = cls(await hosts.connect_async(), seconds)
@@ -97,7 +98,7 @@ class Session:
         return session
 
     def is_over(self) -> bool:
-        """Returns whether the session has ended, as when the server restarted. Asks the socket, without a round trip.
+        """Returns whether the session has ended, perhaps by a restart of the server. Asks the socket: no round trip.
 
         Call this only while no statement is under way.
         """

@@ -64,7 +64,7 @@ class State(Enum):
         self.seconds = seconds
 
 
-# PERF: Python looks up a module's name faster than a member of an enumeration.
+# PERF: Python looks up a module-level name faster than a member of an enumeration.
 _NEW, _IDLE, _HEAD, _BODY, _ENDED, _SERVING, _STUCK, _CLOSING, _LOST = State
 _BETWEEN = (_IDLE, _NEW)  # no byte of the next request has arrived
 _OPEN = (_IDLE, _BODY, _HEAD, _ENDED, _NEW)  # the states of the input
@@ -115,8 +115,8 @@ class Connection(asyncio.BufferedProtocol):
         self._keep_alive = True  # whether our checks allow it; the parser decides too
         self._body: list[bytes] = []
         self._body_bytes = 0
-        self._other_bytes = 0  # of its head, then of its chunk framing; not those that came with the previous request
-        # The requests that are parsed.
+        self._other_bytes = 0  # received for its head, then for its chunk framing, without the previous request's
+        # The requests already parsed.
         self._requests: deque[_Request] = deque()
         self._current: _Request | None = None
         self._refusal = 400  # the status to send after these requests' answers, once the input has ended
@@ -435,7 +435,7 @@ class Connection(asyncio.BufferedProtocol):
         self._close()
 
     def _close(self) -> None:
-        """Closes the sending side now, and the rest when the client closes. Closing both could cut off the answer."""
+        """Closes the sending side now, and the rest when the client closes. Both at once could cut off an answer."""
         self._enter(_CLOSING)
         self._input = _ENDED
         self._requests.clear()

@@ -3,12 +3,12 @@
 --
 -- The time is an argument so that a test can cross into another month. Its default is the database's clock.
 -- Each statement reads or writes one table, by its primary key.
--- Waits for locks end before the worker gives up on the call, so the worker learns that nothing happened.
+-- Every lock wait ends before the worker gives up on the call, so the worker learns that nothing happened.
 --
 -- The functions that the service calls run with the owner's rights, so the service's role needs none on the tables.
 -- Only the owner may call the others. No function depends on the caller's search path. A session may keep a query plan
 -- that it made while a table was empty. enable_seqscan is off so that such a plan does not scan the whole table later.
--- (The three settings together take 2 % of a charge's instructions.)
+-- (search_path, enable_seqscan and lock_timeout together take 2 % of a charge's instructions.)
 --
 -- The calls between functions. Each of the first three has a counterpart for batches, `..._each`, which calls the same
 -- functions for each request.
@@ -196,10 +196,11 @@ end $$;
 -- Charges a metered request and stores its response, or replays the stored response, or refuses. All or nothing.
 --
 -- A request takes two advisory locks and holds them until it commits: first one for its idempotency key and input, then
--- one for its idempotency key alone. It waits for neither. If the first is taken, the same input is running. If only
--- the second is taken, the request that holds it has another input; otherwise it would hold the first lock too. Such a
--- refusal is not counted as a request, because the running request keeps the counter locked. If two requests ever
--- executed at the same time (impossible on one node), the primary key of stored_result would refuse the second.
+-- one for its idempotency key alone. It waits for neither. If the first is taken, a request with the same input is
+-- running. If only the second is taken, the request that holds it has a different input; otherwise it would hold the
+-- first lock too. A request refused because of a lock is not counted, because the running one keeps the counter locked.
+-- If two requests with one key ever ran at the same time (impossible on one node), the primary key of stored_result
+-- would refuse the second.
 create or replace function sepu.meter_one(
     p_account_id text, p_key_hash bytea, p_idempotency_key text, p_fingerprint bytea,
     p_meter text, p_units integer, p_body bytea, p_request_id uuid, p_now timestamptz
@@ -444,7 +445,7 @@ begin
     end if;
 end $$;
 
--- Returns which settings of this session break a promise, as a text for the log; null if none does.
+-- Returns which settings of this session break a guarantee, as text for the log; null if none does.
 create or replace function sepu.broken_settings() returns text language sql stable security definer
   set search_path = pg_catalog, pg_temp as $$
     select format('role %I in database %I: ', session_user, current_database())
@@ -530,7 +531,7 @@ end $$;
 --   below, beyond: the units are not from lowest to highest
 --
 -- The caller has locked the account, so nobody else adds the same id. This locks the counter, and charges wait for it
--- until the transaction ends, so the caller must end it next.
+-- until the transaction ends, so the caller must end it immediately.
 create or replace function sepu.adjust_usage(
     p_account_id text, p_adjustment_id uuid, p_kind text, p_period text, p_meter text, p_units integer, p_plan_limit integer,
     p_operator text, p_database_role text, p_reason text, p_now timestamptz default now(),
