@@ -96,7 +96,7 @@ def same(node: ast.FunctionDef, thing: Callable[..., object]) -> None:
 def test_the_signature_of_a_palette_is_what_it_takes() -> None:
     """The core's classes state their signatures, which the language does not check."""
     named = {name: value.default for name, value in inspect.signature(sepu.Palette).parameters.items()}
-    with pytest.raises(ValueError, match="needs rgb or lab"):
+    with pytest.raises(ValueError, match="needs either rgb or lab"):
         sepu.Palette(**named)
     assert sepu.Palette([(1, 2, 3)], **{name: value for name, value in named.items() if name != "rgb"}).size == 1
     with pytest.raises(TypeError, match="unexpected keyword"):

@@ -140,7 +140,7 @@ def test_d50_has_the_published_values_and_neutral_greys() -> None:
         ),
         ({"lab": [50, 0, 0], "white": "D55"}, 'white must be "D65" or "D50", not \'D55\''),
         ({"lab": [50, 0, 0], "rgb": [1, 2, 3]}, "a query needs either rgb or lab"),
-        ({}, "a query needs rgb or lab"),
+        ({}, "a query needs either rgb or lab"),
         ({"lab": [50, 0, 0], "scale": 255}, "scale and background belong to rgb"),
     ],
 )
