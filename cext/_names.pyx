@@ -320,6 +320,8 @@ cdef class NameIndex:
         cdef bint found = False
         cdef Py_ssize_t i
         for i in range(n):
+            if text[i] > u"z" or u"0" <= text[i] <= u"9":
+                return []  # syllables are plain letters
             needed |= letter_bit(text[i])
         memset(sets, 0, self.levels * SET_SIZE)
         for i in range(len(self.texts)):
