@@ -99,7 +99,7 @@ def test_names_of_another_form_are_refused(run: Run) -> None:
         assert_failed(run("account", "create", "--name", name), "a name has 1 to 200 characters")
     for external_id in ("two words", "-x", "a" * 16, "x" * 129, "né"):
         assert_failed(run("account", "create", f"--external-id={external_id}"), "an external id has 1 to 128")
-    assert text(run("account", "list")) == ""
+    assert lines(run("account", "list", "--json")) == []
 
 
 def test_accounts_are_searched(run: Run) -> None:
@@ -136,17 +136,18 @@ def test_an_accounts_keys(run: Run, connection: psycopg.Connection) -> None:
     listed = lines(run("key", "list", account["accountId"], "--json"))
     assert [each["keyId"] for each in listed] == [account["keyId"], *(each["keyId"] for each in issued), past.key_id]
     columns = ["keyId", "externalId", "name", "state", "createdAt", "expiresAt", "revokedAt", "lastUsedOn"]
+    columns += ["accountName", "accountExternalId", "accountExpiresAt"]
     assert all(list(each) == columns for each in listed)
     assert [each["state"] for each in listed] == ["revoked", "valid", "valid", "expired"]
     assert [each["expiresAt"] for each in listed] == [None, None, "2999-01-31T04:00:00Z", "2000-01-01T00:00:00Z"]
     assert [each["revokedAt"] is not None for each in listed] == [True, False, False, False]
 
-    shown = text(run("key", "list", account["accountId"], COLUMNS="40"))
+    shown = run("key", "list", account["accountId"], COLUMNS="40").stdout  # which cuts what is no id
     head, *table = shown.splitlines()
-    assert head.split() == ["keyId", "name", "state", "ends", "lastUsedOn"]
+    assert head.split() == ["keyId", "accou…", "name", "state", "ends", "lastUsedOn"]
     for each, line in zip(listed, table, strict=True):
         ends = each["revokedAt"] or each["expiresAt"] or "-"
-        assert line.split() == [each["keyId"], "-", each["state"], ends, "-"]
+        assert line.split() == [each["keyId"], "-", "-", each["state"], ends, "-"]
     for made, outcome in zip((account, *issued), ("unauthorized", "ok", "ok"), strict=True):
         assert admitted(connection, made["apiKey"]) == outcome
         for secret in (made["apiKey"], made["apiKey"].split("_")[2], holder_of(made["apiKey"]).key_hash.hex()):
@@ -202,8 +203,8 @@ def test_a_table_fits_and_says_what_it_cut(run: Run) -> None:
 
 def test_what_ends_soon(run: Run, connection: psycopg.Connection) -> None:
     last, soon, _never = (created(run, *ends) for ends in (("--expires-at", "20d"), ("--expires-at", "3d"), ()))
-    suspended = created(run, "--expires-at", "1d")["accountId"]
-    run("account", "suspend", suspended)
+    suspended = created(run, "--expires-at", "1d")
+    run("account", "suspend", suspended["accountId"])
     charge(connection, soon["apiKey"], "order-0001", 1790, datetime.now(UTC))
     keys = [printed(run("key", "issue", last["accountId"], "--expires-at", end, "--json")) for end in ("9d", "2d")]
     run("key", "revoke", printed(run("key", "issue", last["accountId"], "--expires-at", "1d", "--json"))["keyId"])
@@ -219,7 +220,11 @@ def test_what_ends_soon(run: Run, connection: psycopg.Connection) -> None:
     assert soonest.split()[3:6] == ["active", "to", soon["expiresAt"][:10]]
     assert "  1790 89 %  0 0 %  " in soonest
     next_key, later_key = keys[1]["keyId"], keys[0]["keyId"]
-    assert ending("key", "list", "--ends-within", "30d", of="keyId") == [next_key, later_key]
+    with_their_accounts = [suspended["keyId"], next_key, soon["keyId"], later_key, last["keyId"]]
+    assert ending("key", "list", "--ends-within", "30d", of="keyId") == with_their_accounts
+    run("account", "set", last["accountId"], "--name", NAME)
+    assert text(run("key", "list", "--ends-within", "9d")).splitlines()[2].split()[:5] == [next_key, *NAME.split()]
+    assert run("key", "list", last["accountId"], "--ends-within", "0s").stderr == "sepu: nothing was found\n"
     assert ending("key", "list", last["accountId"], "--ends-within", "3d", of="keyId") == [next_key]
     assert_failed(run("key", "list"), "give an ACCOUNT", status=2)
 
@@ -230,7 +235,7 @@ def test_a_leaked_key_is_found_and_never_printed(run: Run) -> None:
     run("key", "revoke", key_id)
     leaked = f"API_KEY={key}\nGET / Bearer {key}; {key[:-1]} {made_up_key(account['accountId'])} 谱\x1b[2J"
     done = run("key", "find", given=leaked)
-    assert done.stdout.splitlines()[1].split()[:3] == [key_id, "-", "revoked"]
+    assert done.stdout.splitlines()[1].split()[:7] == [key_id, *NAME.split(), "-", "revoked"]
     assert done.stderr == "sepu: keys that are mistyped, or not of this database: 1\n"
     assert key[20:] not in done.stdout + done.stderr
     assert_failed(run("key", "find", given=f"{key[:-1]}\n"), "standard input has no whole API key")

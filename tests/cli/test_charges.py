@@ -11,6 +11,7 @@ from tests.cli.running import Run, assert_failed, lines, printed
 from tests.keys import holder_of
 
 from sepu.admin import accounts
+from sepu.cli.demo_account import greet
 from sepu.metering.key_format import Credential, idempotency_key_hash
 
 ACCOUNT = "cus_8812"
@@ -69,7 +70,9 @@ def test_charges_are_found(run: Run, charged: Credential, connection: psycopg.Co
     short = run("charges", ACCOUNT, "--limit", "2", "--csv")
     assert (len(short.stdout.splitlines()), short.stderr) == (3, "sepu: the newest 2; --limit 0 shows all\n")
     nothing = run("charges", ACCOUNT, "--idempotency-key", "another-one")
-    assert (nothing.returncode, nothing.stdout, nothing.stderr) == (0, "", "sepu: no such charge\n")
+    assert (nothing.returncode, nothing.stdout) == (0, "")
+    assert nothing.stderr.startswith("sepu: no such charge; the requests with this key are in the request log")
+    assert run("charges", ACCOUNT, "--idempotency-key", "0" * 12).stderr == nothing.stderr
     assert run("charges", ACCOUNT, "--request", "6f1c").returncode == 2
 
 
@@ -131,7 +134,9 @@ def test_a_request_is_judged_by_the_ledger_alone(run: Run, charged: Credential, 
     assert "charges of some accounts were pruned" in run("charges", *choice[2:]).stderr
 
 
-def test_a_log_is_judged(run: Run, charged: Credential, tmp_path: Path) -> None:
+def test_a_log_is_judged(
+    run: Run, charged: Credential, tmp_path: Path, ledger_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     replay = entry(charged, 11, 2, replayed=True)
     expected = [
         (entry(charged, 2, 2), ("charged", None, None, 2)),
@@ -153,6 +158,8 @@ def test_a_log_is_judged(run: Run, charged: Credential, tmp_path: Path) -> None:
         json.dumps(foreign).encode(), b'{"event":"log","message":"x"}', b"\xff\0", b"{" + b"[" * 200_000,
         b'{"event":"request', b"2026-11-25 20:16:31 request 422 POST /v1/match",
     ])  # fmt: skip
+    greet(ledger_url, "127.0.0.1:8000", tmp_path)
+    log = f"sepu: WEB_CONCURRENCY does nothing\n{capsys.readouterr().out}".encode() + log
     for name, content in (("plain", log), ("packed", gzip.compress(log))):
         (tmp_path / name).write_bytes(content)
         done = run("charges", ACCOUNT, "--log", str(tmp_path / name), "--json")
@@ -169,6 +176,12 @@ def test_a_log_is_judged(run: Run, charged: Credential, tmp_path: Path) -> None:
     assert_failed(run("charges", ACCOUNT, "--log", "/dev/zero"), "this is not a request log: a line has more", status=2)
     one = run("charges", ACCOUNT, "--log", "-", "--request", request_id(11), "--json", given=json.dumps(replay))
     assert printed(one)["outcome"] == "replay"
+    (tmp_path / "plain").write_bytes(log)
+    for key in ("order-0009", idempotency_key_hash(charged.account_id, "order-0009")):
+        done = run("charges", ACCOUNT, "--log", f"{tmp_path}/plain", "--idempotency-key", key, "--json")
+        refused = map(json.loads, done.stdout.splitlines())
+        assert [each["requestId"] for each in refused] == [request_id(number) for number in (13, 14, 15, 16, 17)]
+    assert run("charges", ACCOUNT, "--log", "-", given="").stderr == "sepu: nothing was found\n"
 
 
 def test_a_log_is_judged_in_a_range_of_time(run: Run, charged: Credential) -> None:

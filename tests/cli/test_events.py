@@ -23,7 +23,7 @@ from tests.endpoint import Endpoint, Received, Reply, endpoint
 from tests.harness.postgres import Cluster
 from tests.harness.processes import completed, running, send, until
 from tests.harness.proxy import socket_directory
-from tests.harness.serving import SEPU
+from tests.harness.serving import SEPU, free_port
 from tests.keys import holder_of
 from tests.metering.conftest import Customer
 
@@ -349,6 +349,8 @@ def test_an_endpoint_is_tried_and_nothing_stored(events: Events, monkeypatch: py
     let_go = events.hang()
     assert tried() == (1, None, "no answer in time")
     let_go.set()
+    silent = events.run("events", "try", "--url", f"http://127.0.0.1:{free_port()}", *events.delivering[4:])
+    assert "check that the address's host and port are right" in silent.stderr
     assert_failed(events.run("events", "try", "--url", events.hooks.url), "--secret-file", status=2)
     assert list(list_events(events.connection)) == []
 

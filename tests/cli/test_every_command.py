@@ -9,7 +9,7 @@ import click
 import pytest
 from jwcrypto.jwk import JWK
 from tests.cli.commands import COMMANDS, LEAVES, ON_A_DATABASE
-from tests.cli.running import assert_failed, invoke, text
+from tests.cli.running import assert_failed, invoke, lines, text
 from tests.harness.proxy import socket_directory
 
 from sepu.database.opening import database
@@ -95,5 +95,5 @@ def test_a_stopped_database_is_started_for_a_command() -> None:
         with database(None, state_dir, create=True):
             pass
         assert not (state_dir / "postgres" / "postmaster.pid").exists()
-        assert text(invoke("account", "list", "--state-dir", str(state_dir))) == ""
+        assert lines(invoke("account", "list", "--state-dir", str(state_dir), "--json")) == []
         assert not (state_dir / "postgres" / "postmaster.pid").exists()

@@ -39,7 +39,7 @@ def test_what_is_added_is_printed_and_listed(run: Run) -> None:
     head, first, _ = text(run("grant", "list")).splitlines()
     assert head.split() == ["on", "account", "period", "meter", "units", "operator", "reason"]
     assert "Silk & Co." in first
-    assert text(run("credit", "list")) == ""
+    assert lines(run("credit", "list", "--json")) == []
 
 
 @pytest.mark.usefixtures("customer")
@@ -119,7 +119,11 @@ def test_a_range_that_cannot_be_credited_is_refused(
 
     soon = f"{now + timedelta(days=1):%Y-%m-%d}"
     assert_failed(run(*outage("2026-03-31", soon)), "has to end 60 seconds ago")
-    assert_failed(run(*outage("2d", "1d")), "is not like 2027-01-31 or", status=2)  # the next time they are others
+    ago = outage("36d", "34d")
+    due, fixed = run(*ago, "--dry-run").stderr.splitlines()
+    assert due == "sepu: due: 5 of color_match"
+    assert_failed(run(*ago), "credit twice; give them as instants: --since 20", status=2)
+    assert run(*outage(*fixed.split()[-3::2]), "--dry-run").stderr.splitlines() == [due]
     assert_failed(run(*outage("2026-03-31", "2026-03-31")), "nothing lies between them", status=2)
     assert_failed(run(*outage("2026-03-30", "2026-03-31", "--reason", "a\nb")), "a reason has 1 to 1000")
     nothing = run(*outage("2026-03-30", "2026-03-31"))

@@ -115,7 +115,7 @@ def test_what_is_not_recorded_works_where_nothing_can_be_written(ledger_url: str
             arguments = [given[each.name or ""] for each in required]
             done = invoke(*path, *arguments, given=world["api_key"], SEPU_DATABASE_URL=url)
             expected = 1 if path == ("db", "check") else 0  # fsync is off in this run
-            assert (done.returncode, done.stderr) == (expected, ""), path
+            assert (done.returncode, done.stderr.replace("sepu: nothing was found\n", "")) == (expected, ""), path
 
 
 def test_a_command_that_fails_records_nothing(run: Run, connection: psycopg.Connection, world: dict[str, str]) -> None:
@@ -173,9 +173,9 @@ def test_the_history_of_an_account_and_of_all(run: Run, connection: psycopg.Conn
     assert f"  grant.add       {granted['id']} of {account}  " in text(run("history", "--limit", "9")).splitlines()[1]
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     for since in (f"{tomorrow:%Y-%m-%d}", f"{tomorrow.isoformat()}", "0s"):
-        assert text(run("history", "--since", since)) == ""
+        assert lines(run("history", "--since", since, "--json")) == []
         assert len(lines(run("history", "--until", since, "--json"))) >= len(actions)
-    assert text(run("history", "--until", "1h")) == ""
+    assert lines(run("history", "--until", "1h", "--json")) == []
     assert "is not like 2027-01-31" in run("history", "--since", "friday").stderr
 
 

@@ -65,6 +65,11 @@ def test_over_time(run: Run, ledger_url: str) -> None:
     assert days[NOW.day - 1] == {"day": f"{NOW:%Y-%m-%d}", "matchUnits": 1900, "searchUnits": 0}
     (key,) = lines(run("usage", "cus_1", "--by", "key", "--month", LAST, "--json"))
     assert (key["name"], key["matchUnits"]) == ("shop", 30)
+    of_day = ("usage", "cus_1", "--by", "key", "--json", "--day")
+    (key,) = lines(run(*of_day, f"{NOW:%Y-%m-%d}"))
+    assert (key["name"], key["matchUnits"]) == ("shop", 1900)
+    assert lines(run(*of_day, f"{A_MONTH_AGO - timedelta(days=1):%Y-%m-%d}")) == []
+    assert_failed(run("usage", "cus_1", "--day", f"{NOW:%Y-%m-%d}"), "--day takes --by key", status=2)
     head, _last, this = text(run("usage")).splitlines()
     assert head.split() == ["period", "matchUnits", "searchUnits"]
     assert this.endswith("█" * 20)
@@ -80,7 +85,7 @@ def test_who_is_near_a_limit(run: Run) -> None:
     assert head.split() == ["accountId", "name", "planId", "meter", "committed", "limit", "used"]
     assert row.endswith(" 95 %")
     assert len(row) <= 80
-    assert text(run("top", "--at-least", "96")) == ""
+    assert lines(run("top", "--at-least", "96", "--json")) == []
 
 
 def test_an_export_of_a_month(run: Run, connection: psycopg.Connection, customer: IssuedKey) -> None:

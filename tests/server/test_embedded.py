@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import psycopg
 import pytest
-from tests.cli.running import assert_failed, invoke, text
+from tests.cli.running import assert_failed, invoke, lines, text
 from tests.harness.processes import completed, until
 from tests.harness.proxy import socket_directory
 from tests.harness.serving import SEPU, serving
@@ -474,14 +474,14 @@ def test_a_database_from_which_the_service_moved_is_used_only_if_it_is_named(
     made: Path, own_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SEPU_STATE_DIR", str(made))
-    assert text(invoke("account", "list")) == ""
+    assert lines(invoke("account", "list", "--json")) == []
     with serving("uvloop", own_url, environment={"SEPU_STATE_DIR": str(made)}):
         pass
     assert_failed(
         invoke("account", "list"), "the service has another database than", "SEPU_DATABASE_URL", "--state-dir"
     )
     assert_failed(invoke("serve"), "the service has another database")
-    assert text(invoke("account", "list", "--state-dir", str(made))) == ""
+    assert lines(invoke("account", "list", "--state-dir", str(made), "--json")) == []
     with serving("uvloop", None, options=["--state-dir", str(made)]):
         pass
     assert len(text(invoke("account", "list")).splitlines()) == 2

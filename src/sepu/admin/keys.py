@@ -38,6 +38,9 @@ class ListedKey:
     revoked_at: datetime | None
     last_used_on: date | None
     """The day, in UTC, of its latest request that was not refused for its key or account."""
+    account_name: str | None
+    account_external_id: str | None
+    account_expires_at: datetime | None
 
 
 def issue_key(
@@ -99,6 +102,8 @@ def list_keys(
     skip: int = 0,
 ) -> list[ListedKey]:
     """Returns the keys of an account, or of all, the oldest first; with `ends_within` those that end soon.
+
+    A key ends with its account at the latest.
 
     By default all of them; otherwise one, or at most `limit` after the first `skip`.
 

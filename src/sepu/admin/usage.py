@@ -133,7 +133,8 @@ def usage_in_month(
 ) -> MonthParts:
     """Returns the parts of a UTC month, by default the current one, of an account or of all, and the hours of one day.
 
-    The days go on until today, after what has no day; keys come after what has none, and are of an account only.
+    The days go on until today, after what has no day; keys come after what has none, and are of an account only. With a
+    day, they have what was used on that day.
     """
     today = read_today(connection)
     period = period or f"{today:%Y-%m}"
@@ -142,7 +143,7 @@ def usage_in_month(
     month = (f"{first + timedelta(days=n)}" for n in range((min(today, last) - first).days + 1))
     return MonthParts(
         _added_up(((name and f"{name}", meter, units) for name, _, _, meter, units in rows), month),
-        _added_up((key_id, meter, units) for _, _, key_id, meter, units in rows),
+        _added_up((key_id, meter, units) for on, _, key_id, meter, units in rows if day in (None, on)),
         []
         if day is None
         else _added_up(

@@ -78,7 +78,7 @@ def _gauges(found: Audit) -> dict[tuple[str, str], float]:
 
 
 def _show(found: Audit) -> None:
-    echo_rows((), map(msgspec.structs.asdict, found.differences), "table")
+    echo_rows((), map(msgspec.structs.asdict, found.differences), "table", nothing=None)
     echo(
         f"{found.counters} counters, {found.results} stored results, {found.units} units: "
         + (f"{len(found.differences)} differences" if found.differences else "it adds up")

@@ -18,6 +18,7 @@ from sepu.admin import charges as admin
 from sepu.admin.charges import Duplicate, LoggedRequest, Range, RequestStatus, StoredCharge
 from sepu.admin.usage import days_of_month, read_now
 from sepu.cli.decorators import with_connection
+from sepu.cli.demo_account import is_greeting
 from sepu.cli.output import (
     Form,
     columns,
@@ -32,7 +33,7 @@ from sepu.cli.output import (
     refuse_idle,
 )
 from sepu.cli.times import range_options, utc_day
-from sepu.metering.key_format import account_of
+from sepu.metering.key_format import account_of, idempotency_key_hash
 
 _GZIP = b"\x1f\x8b"
 _TIMES = ("since", "until", "day", "period")
@@ -86,16 +87,16 @@ def charges(
 ) -> None:
     """Show what an account was charged for, the newest first; or whether requests were charged.
 
-    With --request or --log there is a line for each request: charged, replay, not_charged or unknown, and why. With
-    --duplicates there is one for each charge that looks as if a client had asked twice, in the last 31 days if no time
-    is given. Only --request alone needs no ACCOUNT.
+    With --request or --log there is a line for each request: charged, replay, not_charged or unknown, and why; with
+    --log and --idempotency-key, for each with that key. With --duplicates there is one for each charge that looks as if
+    a client had asked twice, in the last 31 days if no time is given. Only --request alone needs no ACCOUNT.
     """
     form = form or "table"
     times = _range(since, until, day, period)
     if log_file is not None or request_ids:
-        used = ("account_id", "request_ids", *(("log_file", *_TIMES) if log_file else ()))
+        used = ("account_id", "request_ids", *(("log_file", "key", *_TIMES) if log_file else ()))
         refuse_idle("--log" if log_file else "--request", used=used)
-        _check(connection, account_id, request_ids, log_file, times, form)
+        _check(connection, account_id, request_ids, log_file, key, times, form)
         return
     if account_id is None:
         raise click.UsageError("give an ACCOUNT; only --request does without")
@@ -106,9 +107,8 @@ def charges(
         refuse_idle("--idempotency-key", used=("account_id", "key"))
         found = admin.find_charge(connection, account_id, key)
         hashed = [key] if admin.KEY_HASH.fullmatch(key) else []
-        _show([found] if found else admin.find_charges(connection, account_id, [], hashed), form)
-        if not found and not hashed:
-            _note_missing(connection, account_id)
+        if not _show([found] if found else admin.find_charges(connection, account_id, [], hashed), form):
+            _note_missing(connection, account_id, "; the requests with this key are in the request log: --log FILE")
     else:
         refuse_idle("a list of charges", used=("account_id", "key_id", "limit", *_TIMES))
         if key_id is not None and account_of(key_id) != account_id:
@@ -139,12 +139,13 @@ def _range(since: datetime | None, until: datetime | None, day: date | None, per
 def _show(found: Iterable[StoredCharge], form: Form) -> int:
     """Prints charges, and returns how many."""
     shown = count()
-    echo_rows(columns(StoredCharge), (members(charge) for charge, _ in zip(found, shown, strict=False)), form)
+    rows = (members(charge) for charge, _ in zip(found, shown, strict=False))
+    echo_rows(columns(StoredCharge), rows, form, nothing=None)
     return next(shown)
 
 
-def _note_missing(connection: Connection, account_id: str) -> None:
-    note(f"no such charge{_gone(connection, account_id)}")
+def _note_missing(connection: Connection, account_id: str, more: str = "") -> None:
+    note(f"no such charge{more}{_gone(connection, account_id)}")
 
 
 def _gone(connection: Connection, account_id: str | None) -> str:
@@ -159,6 +160,7 @@ def _check(
     account_id: str | None,
     request_ids: Sequence[str],
     log_file: str | None,
+    key: str | None,
     times: Range,
     form: Form,
 ) -> None:
@@ -170,8 +172,9 @@ def _check(
     def statuses() -> Iterator[RequestStatus]:
         nonlocal alone
         if log_file is not None and account_id is not None:
+            wanted = {*request_ids, *([key, idempotency_key_hash(account_id, key)] if key else [])}
             with _open(log_file) as file:
-                for status in admin.check_log(connection, account_id, _wanted(file, set(request_ids), times)):
+                for status in admin.check_log(connection, account_id, _wanted(file, wanted, times)):
                     missing.pop(status.request_id, None)
                     yield status
         for status in admin.check_requests(connection, account_id, missing):
@@ -192,16 +195,19 @@ def _in_table(row: Any) -> Any:  # noqa: ANN401
 
 
 def _wanted(file: IO[bytes] | gzip.GzipFile, wanted: set[str], times: Range) -> Iterator[LoggedRequest]:
-    """Reads the requests of a log in a range of time, or those that are wanted; says which lines it could not read."""
+    """Reads the requests of a log in a range of time, or those that are wanted, by their ids or hashes of their keys.
+
+    Says how many lines it could not read.
+    """
     since, until = times["since"], times["until"]
     unreadable = 0
     for line in _lines(file):
         try:
             request = admin.read_log_line(line)
         except ValueError:
-            unreadable += 1
+            unreadable += not is_greeting(line)
             continue
-        if request is None or (wanted and request.request_id not in wanted):
+        if request is None or (wanted and wanted.isdisjoint((request.request_id, request.idempotency_key_hash))):
             continue
         if (since is None or request.time >= since) and (until is None or request.time < until):
             yield request
@@ -251,7 +257,7 @@ def _show_duplicates(connection: Connection, account_id: str, times: Range, minu
             yield members(duplicate)
 
     with closing(admin.find_duplicates(connection, account_id, since, until, minutes)) as found:
-        echo_rows(columns(Duplicate), rows(), form, _duplicate_in_table)
+        echo_rows(columns(Duplicate), rows(), form, _duplicate_in_table, nothing=None)
     worth = ", ".join(f"{count} of {meter}" for meter, count in sorted(units.items())) or "none"
     note(f"{instant(since)} to {instant(until) or 'now'}: units charged for an input again: {worth}")
 

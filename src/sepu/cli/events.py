@@ -210,6 +210,12 @@ def try_endpoint(url: str | None, secrets: bytes | None, as_json: bool) -> None:
         answer = send(f"try-{uuid4()}", trial()).result()
         took = round((time.monotonic() - began) * 1000)
     echo_fields({"status": answer.status, "milliseconds": took, "error": answer.error}, as_json)
+    if answer.status is None:
+        note(
+            "check that the address's host and port are right, that the endpoint runs there and answers within "
+            f"{limits.webhooks.ANSWER_SECONDS:g} s, that this machine trusts its certificate, and that no firewall is "
+            "in between; curl -v says more"
+        )
     if answer.error is not None:
         sys.exit(1)
 

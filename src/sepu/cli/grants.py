@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -27,7 +27,7 @@ from sepu.cli.output import (
     progress,
     telling,
 )
-from sepu.cli.times import fixed_moment
+from sepu.cli.times import moment
 from sepu.database.opening import DatabaseError, DatabaseUnavailableError, clear_errors
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS
@@ -122,8 +122,8 @@ def add_credit(connection: Connection, **given: Any) -> Fields:  # noqa: ANN401
     epilog=example("credit range --since 2026-11-03T09:12Z --until 2026-11-03T10:40Z --reason Outage --dry-run"),
 )
 @click.argument("account_id", metavar="[ACCOUNT]", required=False)
-@click.option("--since", metavar="TIME", type=fixed_moment, required=True, help="Its beginning: an instant or a day.")
-@click.option("--until", metavar="TIME", type=fixed_moment, required=True, help="Its end, which is not part of it.")
+@click.option("--since", metavar="TIME", type=moment, required=True, help="Its beginning: an instant or a day.")
+@click.option("--until", metavar="TIME", type=moment, required=True, help="Its end, which is not part of it.")
 @click.option("--reason", required=True, help="Why; customers never see it.")
 @click.option("--dry-run", is_flag=True, help="Change nothing, and show what would be credited.")
 @form_options
@@ -139,9 +139,16 @@ def credit_range(
 ) -> None:
     """Take what was charged in a range of time off the bills of all accounts, or of one.
 
-    The same range again credits nothing twice, even if a run was interrupted. Units stay charged, and count against
-    the limit.
+    The same range again credits nothing twice, even if a run was interrupted. With --dry-run a time may also be a
+    length of time ago, such as 2h. Units stay charged, and count against the limit.
     """
+    given = click.get_current_context().params
+    fixed = f"--since {since.isoformat()} --until {until.isoformat()}"
+    is_fixed = not any(isinstance(given[name], timedelta) for name in ("since", "until"))
+    if not (is_fixed or dry_run):
+        raise click.UsageError(
+            f"when it is run again, these times would be others, and credit twice; give them as instants: {fixed}"
+        )
     grants.check_reason(reason)
     found = grants.find_range_credits(connection, since, until, account_id)
     if not dry_run:
@@ -150,13 +157,15 @@ def credit_range(
     for each in found:
         units.setdefault(each.outcome, Counter())[each.meter] += each.units
     with telling({}, REPEATABLE):
-        echo_rows(columns(grants.RangeCredit), map(members, found), form or "table", _range_in_table)
+        echo_rows(columns(grants.RangeCredit), map(members, found), form or "table", _range_in_table, nothing=None)
     sums = (
         f"{outcome}: {', '.join(f'{of[meter]} of {meter}' for meter in METERS if of[meter])}"
         for outcome, of in sorted(units.items())
         if outcome != "nothing_left"
     )
     note("; ".join(sums) or "nothing that was charged in this range can be credited")
+    if not is_fixed:
+        note(f"to credit this range: {fixed}")
 
 
 def _credit_all(connection: Connection, found: list[grants.RangeCredit], reason: str) -> list[grants.RangeCredit]:

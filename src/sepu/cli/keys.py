@@ -125,19 +125,21 @@ def rotate_key(
 
 
 def _in_table(row: Fields) -> Fields:
-    """Returns a line of the table: of the two ends of a key, the first."""
+    """Returns a line of the table: of the ends of a key and of its account, the first."""
+    ends = row["revokedAt"] or min(filter(None, (row["expiresAt"], row["accountExpiresAt"])), default=None, key=str)
     return {
         "keyId": row["keyId"],
+        "account": row["accountName"] or row["accountExternalId"],
         "name": row["name"] or row["externalId"],
         "state": row["state"],
-        "ends": row["revokedAt"] or row["expiresAt"],
+        "ends": ends,
         "lastUsedOn": row["lastUsedOn"],
     }
 
 
 @key.command("list", epilog=example("key list cus_8812"))
 @click.argument("account_id", metavar="[ACCOUNT]", required=False)
-@click.option("--ends-within", type=duration, help="Only valid keys that end within this time (30d); the next first.")
+@click.option("--ends-within", type=duration, help="Only valid keys that end, or whose account ends, within this time.")
 @prints_rows(columns(keys.ListedKey), _in_table)
 def list_keys(connection: Connection, account_id: str | None, ends_within: timedelta | None) -> Iterable[Fields]:
     """List an account's keys, or those of all that end soon: their ids and states, never a key.

@@ -98,7 +98,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 _GAP = "  "
 # Columns that may be cut to fit the terminal. The others can be copied as they are.
-_MAY_BE_CUT = ("name", "externalId", "planId", "reason")
+_MAY_BE_CUT = ("name", "account", "externalId", "planId", "reason")
 _LEAST_CELLS = 6
 # Rows that set the columns' widths, so that a list of a million rows begins immediately.
 _MEASURED_ROWS = 1000
@@ -260,11 +260,13 @@ def echo_rows(
     rows: Iterable[Fields],
     form: Form,
     in_table: Callable[[Fields], Fields] | None = None,
+    *,
+    nothing: str | None = "nothing was found",
 ) -> None:
     """Prints rows as JSON objects, CSV, or a table.
 
     A row has a value for each column. `in_table` makes of it what the table has; without it, the table has the columns.
-    A generator is closed, also if nobody reads what is printed.
+    A generator is closed, also if nobody reads what is printed. `nothing` is the remark in place of an empty table.
     """
     with closing(rows) if isinstance(rows, Generator) else nullcontext():
         if form == "json":
@@ -275,7 +277,7 @@ def echo_rows(
             for row in rows:
                 print_line(row)
         else:
-            _echo_table(map(in_table, rows) if in_table else rows)
+            _echo_table(map(in_table, rows) if in_table else rows, nothing)
 
 
 def csv_printer(columns: Sequence[str]) -> Callable[[Fields], None]:
@@ -296,10 +298,12 @@ def no_formula(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
-def _echo_table(rows: Iterable[Fields]) -> None:
+def _echo_table(rows: Iterable[Fields], nothing: str | None) -> None:
     rest = iter(rows)
     first = list(islice(rest, _MEASURED_ROWS))
     if not first:
+        if nothing:
+            note(nothing)
         return
     titles = list(first[0])
     widths = {title: max(cell_len(title), *(cell_len(_text(row[title])) for row in first)) for title in titles}

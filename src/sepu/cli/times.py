@@ -54,7 +54,6 @@ duration = _Time("duration", "7d, 12h, 30m or 0s, and at most 366d", lengths=Tru
 # No day, which could mean its beginning or its end.
 ending = _Time("ending", "2027-01-31T12:00:00Z or 7d", lengths=True, instants=True, days=False)
 ending_or_none = _Time("ending", "2027-01-31T12:00:00Z or 7d", lengths=True, instants=True, days=False, empty=True)
-fixed_moment = _Time("moment", "2027-01-31 or 2027-01-31T12:00:00Z", lengths=False, instants=True, days=True)
 moment = _Time("moment", "2027-01-31, 2027-01-31T12:00:00Z or 7d", lengths=True, instants=True, days=True)
 utc_day = _Time("day", "2027-01-31", lengths=False, instants=False, days=True)
 

@@ -1,6 +1,7 @@
 """`sepu usage` and `sepu top`."""
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 import click
 from psycopg import Connection
@@ -33,6 +34,7 @@ from sepu.cli.output import (
     month,
     percent,
 )
+from sepu.cli.times import utc_day
 from sepu.errors import SepuError
 
 
@@ -40,16 +42,26 @@ from sepu.errors import SepuError
 @click.argument("account_id", metavar="[ACCOUNT]", required=False)
 @click.option("--month", "period", type=month, help="A UTC month such as 2026-11.  [default: the current one]")
 @click.option("--by", type=click.Choice(["month", "day", "key"]), help="One row for each.")
+@click.option("--day", metavar="YYYY-MM-DD", type=utc_day, help="With --by key: of this UTC day, instead of a month.")
 @form_options
 @with_connection
 def usage(
-    connection: Connection, account_id: str | None, period: str | None, by: str | None, form: Form | None
+    connection: Connection,
+    account_id: str | None,
+    period: str | None,
+    by: str | None,
+    day: datetime | None,
+    form: Form | None,
 ) -> None:
     """Show the usage of an account, or of all together: of a month, by month, by day or by key.
 
     Without ACCOUNT it is by month unless --by says otherwise. Days are UTC. Usage of erased accounts is in a
     row without day or key.
     """
+    if day is not None:
+        if by != "key" or period is not None:
+            raise click.UsageError("--day takes --by key, and no --month")
+        period = f"{day:%Y-%m}"
     if by is None and account_id is not None:
         _show_month(connection, account_id, period, form)
         return
@@ -65,7 +77,7 @@ def usage(
         raise click.UsageError("--by key needs an ACCOUNT")
     else:
         names = {key.key_id: key.name or key.external_id for key in list_keys(connection, account_id)}
-        _echo_parts("keyId", usage_in_month(connection, period, account_id).keys, form, names)
+        _echo_parts("keyId", usage_in_month(connection, period, account_id, day and day.date()).keys, form, names)
 
 
 def _show_month(connection: Connection, account_id: str, period: str | None, form: Form | None) -> None:
