@@ -10,7 +10,7 @@ const axe = require("axe-core");
 
 const browser = await chromium.launch({ executablePath, chromiumSandbox: process.getuid() !== 0 });
 const seen = [];
-for (const { url, width, height, scheme, file } of JSON.parse(readFileSync(0))) {
+for (const { url, width, height, scheme, file, typed } of JSON.parse(readFileSync(0))) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: scheme });
   const page = await context.newPage();
   page.setDefaultTimeout(20_000);
@@ -56,6 +56,11 @@ for (const { url, width, height, scheme, file } of JSON.parse(readFileSync(0))) 
       return tagName === "BODY" ? null : { name: (ariaLabel ?? textContent).trim(), outline: outlineStyle };
     });
     if (last === null) break;
+  }
+  if (typed) {
+    await page.fill("[name=search]", typed);
+    await page.press("[name=search]", "Enter");
+    await page.waitForLoadState("networkidle");
   }
   if (file) await page.goto(url).then(() => page.screenshot({ path: file }));
   const found = violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`));

@@ -22,6 +22,8 @@ class Look:
     scheme: Scheme = "light"
     file: str | None = None
     height: int = 800
+    typed: str | None = None
+    """What is typed into its search field in the end, before the Enter key."""
 
 
 class Stop(msgspec.Struct):

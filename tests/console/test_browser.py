@@ -5,6 +5,7 @@ from itertools import product
 import pytest
 from tests.browser import Look, Scheme, Seen, look
 from tests.console.running import Console
+from tests.keys import made_up_key
 
 from sepu.admin.charges import list_charges
 from sepu.admin.events import list_events
@@ -44,6 +45,8 @@ def seen(seeded: Console) -> dict[Look, Seen]:
     )
     seen = [*product((*PAGES, *pasted), WINDOWS), *product(["/", "/accounts/cus_8812"], other)]
     pages = [Look(f"http://{seeded.address}{page}", *window) for page, window in seen]
+    typed = (f"key {made_up_key(account_id)}", "nobody")
+    pages += [Look(f"http://{seeded.address}{page}", typed=text) for page in ("/", "/accounts") for text in typed]
     return dict(zip(pages, look(pages), strict=True))
 
 
@@ -68,6 +71,12 @@ def test_nothing_is_fetched_from_elsewhere_and_nothing_is_blocked(seeded: Consol
         assert [request for request in found.requests if not request.startswith(f"http://{seeded.address}/")] == []
         expected = ["404"] if page.url.endswith("/nowhere") else []
         assert [complaint for complaint in found.complaints if not any(each in complaint for each in expected)] == []
+
+
+def test_a_key_that_is_typed_or_pasted_into_the_search_is_not_sent(seen: dict[Look, Seen]) -> None:
+    for page, found in seen.items():
+        sent = [request.partition("?search=")[2].partition("&")[0] for request in found.requests if "?" in request]
+        assert sent == ["nobody"] if page.typed == "nobody" else [text for text in sent if "key" in text] == [], page
 
 
 def test_the_keyboard_reaches_everything_and_shows_where_it_is(seen: dict[Look, Seen]) -> None:

@@ -19,6 +19,7 @@ from tests.console.running import Console
 from tests.console.seeding import CUSTOMERS
 from tests.harness.processes import completed
 from tests.harness.serving import SEPU
+from tests.keys import made_up_key
 from tests.server.test_webhooks import garbage
 
 from sepu.admin import accounts
@@ -81,7 +82,7 @@ def test_every_link_leads_to_a_page_without_a_secret(seeded: Console) -> None:
     assert len(pages) > len(CUSTOMERS) * 3
     for page in pages.values():
         assert not re.search(r"<script|<style|\sstyle=|\son\w+=|https?://", page)
-        assert "sepu_" not in page, "as a key begins"
+        assert not re.search("sepu_[a-z2-7]", page), "as a key begins"
         assert not [key for key in hashes if key.hex()[:16] in page]
         assert not [key for key in used if key in page]
 
@@ -362,6 +363,11 @@ def test_a_pasted_id_leads_to_the_thing(seeded: Console) -> None:
     assert leads(silk, "&plan_id=gold") is None, "a filter is asked for too"
     assert "there is no event" in seeded.page(f"/events?event={event.event_id}0", 400)
     assert "is not the id of an event" in seeded.page("/events?event=x", 400)
+    for of in ("/accounts?search=%20", "/accounts/", f"/accounts/{silk}/charges?key=%73", "/events?event=x%20"):
+        key = made_up_key(silk).removeprefix("s" if of.endswith("%73") else "")
+        refused = seeded.page(f"{of}{key}", 400)
+        assert "and revoke it" in refused
+        assert key[20:] not in refused + seeded.log.read_text()
 
 
 def paged(console: Console, target: str | None, parameter: str, row: str) -> tuple[int, list[str]]:
@@ -441,6 +447,16 @@ def test_a_month_and_a_day_as_a_chart(seeded: Console) -> None:
     assert f'aria-label="Units: {day} by hour"' in hours
     assert f" {hour} {units:,} " in plain(hours)
     assert "is not a day like" in seeded.page("/usage?day=2026-13-01", 400)
+
+
+def test_the_commands_of_an_account_are_about_it(seeded: Console) -> None:
+    with connect(seeded.owner_url) as connection:
+        silk = find_account(connection, "cus_8812")
+    lines = re.findall(r"<code>(sepu [^<]*)</code>", seeded.page(f"/accounts/cus_8812?month={LAST}"))
+    assert all(silk in line for line in lines)
+    assert f"sepu usage {silk} --by key --month {LAST}" in lines
+    assert f"sepu credit add {silk} color_match UNITS --month {LAST} --reason WHY" in lines
+    assert f"--day {NOW:%Y-%m-%d}" in seeded.page(f"/accounts/cus_8812?day={NOW:%Y-%m-%d}")
 
 
 def test_each_command_that_a_page_names_exists(seeded: Console) -> None:

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import falcon
 import jinja2
@@ -40,6 +41,9 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 _CELL = re.compile("<t[hd](?: [^>]*)?>(.*?)</t[hd]>", re.DOTALL)
+# How an API key begins. No field sends one and no address has one, because addresses stay in histories and logs.
+_KEY = "sepu_[a-z2-7]{16}_"
+_KEY_IN_ADDRESS = "This address has an API key, which others may see: find it with sepu key find, and revoke it."
 _UNKNOWN_HOST = "The console does not answer to this name. If it should: sepu console --allowed-hosts NAME"
 PAGES: dict[str, tuple[str, pages.Page]] = {
     "/accounts": ("accounts.html", pages.account_list),
@@ -66,6 +70,8 @@ class _Guard:
         # A page of another site may give its own name this machine's address (DNS rebinding), and would then read here.
         if _host(req) not in self._hosts:
             raise falcon.HTTPError(falcon.HTTP_421, description=_UNKNOWN_HOST)
+        if re.search(_KEY, unquote(f"{req.path}?{req.query_string}")):
+            raise falcon.HTTPBadRequest(description=_KEY_IN_ADDRESS)
         if "\0" in req.path or "%00" in req.query_string:  # which Postgres has in no text
             raise falcon.HTTPBadRequest(description="An address of the console has no NUL.")
 
@@ -141,6 +147,7 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     found.globals["meters"] = METERS
+    found.globals["no_key"] = Markup(f'pattern="(?!.*{_KEY}).*" title="No API key: give one to sepu key find"')  # noqa: S704
     found.filters["number"] = "{:,}".format
     found.filters["time"] = _time
     found.filters["labelled"] = _labelled
