@@ -184,6 +184,11 @@ FILES: list[tuple[str, str | bytes, list[tuple[str, str]]]] = [
                                 {"title": "b", "color": {"hex": PINK}}]), [("a", RED), ("b", PINK)]),
     ("figma.json", json.dumps({"a": {"r": 1, "g": 1, "b": 1, "a": 1}, "b": {"r": 0, "g": 0.4, "b": 0.8}}),
      [("a", "#FFFFFF"), ("b", "#0066CC")]),
+    ("variables.json", json.dumps({"meta": {"variables": {
+        "VariableID:1:2": {"name": "brand/red", "key": "abc", "resolvedType": "COLOR", "valuesByMode": {
+            "1:0": {"r": 1, "g": 0, "b": 0.2, "a": 1}, "1:1": {"r": 0, "g": 0.4, "b": 0.8, "a": 1}}},
+        "VariableID:1:3": {"name": "gap", "resolvedType": "FLOAT", "valuesByMode": {"1:0": 4}}}}}),
+     [("brand/red", "#FF0033"), ("brand/red", "#0066CC")]),
     ("unit.csv", "name,r,g,b\na,1,1.0,1\nb,0.0,0.4,0.8\n", [("a", "#FFFFFF"), ("b", "#0066CC")]),
     ("dark.csv", "name,r,g,b\na,0,0,1\n", [("a", "#000001")]),
     ("coolors.csv", "c83c23,f47983,000000", [(RED, RED), (PINK, PINK), ("#000000", "#000000")]),
@@ -360,7 +365,14 @@ SKIPPED: list[tuple[str, str | bytes, str]] = [
     ("a.css", f":root {{ --ok: {RED}; --a: #0008; --b: color-mix(in srgb, red, blue); --gap: 4px }}",
      "2 of 3 entries are not opaque colours and are skipped: --a: '#0008' has"),
     ("a.css", f":root {{ --b: #0008; --ok: {RED}; --a: var(--b) }} .dark {{ --b: #0009 }}",
-     "--a: it refers to --b, which has several values: write the one that you mean"),
+     "--a: it refers to '--b', which has several values: write the one that you mean"),
+    ("a.css", f":root {{ --ok: {RED}; --a: var(--b); --b: var(--missing); --c: var(--x, var(--y)); --d: var(--z,) }}",
+     "3 of 4 entries are not opaque colours and are skipped: 3 such as --a: it refers to '--missing', which this"),
+    ("a.css", f":root {{ --ok: {RED}; --a: var(--b); --b: var(--a) }}", "2 such as --a: its references lead in a"),
+    ("a.json", json.dumps({"ok": RED, "scale": [1.0, 1.15, 1.0]}), "scale: [1.0, 1.15, 1.0] is not three whole"),
+    ("a.json", json.dumps([{"name": "ok", "type": "COLOR", "valuesByMode": {
+        "1:0": {"r": 200 / 255, "g": 60 / 255, "b": 35 / 255}, "1:1": {"type": "VARIABLE_ALIAS", "id": "1:2"}}}]),
+     "1.valuesByMode.1:1: it is an alias; export the values"),
 ]  # fmt: skip
 
 

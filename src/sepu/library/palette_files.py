@@ -238,22 +238,24 @@ def _unescaped(name: str) -> str:
 
 
 def _without_references(value: str, values: dict[str, str | None], resolved: dict[str, str], depth: int = 0) -> str:
-    """Returns the value to which the references of a value lead; nothing if that is nowhere.
+    """Returns the value to which the references of a value lead.
 
-    Raises PaletteError for a reference to a property that is declared with several values.
+    Raises PaletteError for a reference to nothing, or to a property that is declared with several values.
     """
     form = _REFERENCE.fullmatch(value)
     if form is None:
         return value
     if depth == DEEPEST:
-        return ""
+        raise PaletteError(f"its references lead in a circle, or over more than {DEEPEST} others")
     name = _unescaped(form[1])
     if name not in values:
-        return _without_references((form[2] or "").strip(), values, resolved, depth + 1)
+        if form[2] is None:
+            raise PaletteError(f"it refers to '--{name:.60}', which this file does not declare")
+        return _without_references(form[2].strip(), values, resolved, depth + 1)
     if name not in resolved:
         referred = values[name]
         if referred is None:
-            raise PaletteError(f"it refers to --{name:.60}, which has several values: write the one that you mean")
+            raise PaletteError(f"it refers to '--{name:.60}', which has several values: write the one that you mean")
         resolved[name] = _without_references(referred, values, resolved, depth + 1)
     return resolved[name]
 

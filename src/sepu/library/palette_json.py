@@ -187,6 +187,8 @@ class _Values:
         if not isinstance(value, dict):
             if not isinstance(value, str | list):
                 raise PaletteError(f"{value!r:.60} is not a colour; write '#C83C23'")
+            if any(isinstance(each, float) and each % 1 for each in value):  # as of a list of scales, or from 0 to 1
+                raise PaletteError(f"{value!r:.60} is not three whole numbers; write '#C83C23', or r, g and b by name")
             return value
         if value.keys() == {"r", "g", "b"}:
             if not all(type(channel) in (int, float) for channel in value.values()):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from sepu.library.palette_entries import (
+    PaletteError,
     find_alpha,
     find_members,
     is_name,
@@ -19,7 +20,13 @@ _LISTS = ("colors", "colours", "palette", "swatches")
 def plain_entries(value: object, path: Path, *, stray: bool = False, called: str = "") -> Iterator[Entry]:
     """Yields what a document without `$value` has, by the path of its names; `called` is the name of a colour alone."""
     check_path(path)
-    if isinstance(value, dict):
+    if isinstance(value, dict) and isinstance(value.get("valuesByMode"), dict):  # a variable of Figma's
+        if "COLOR" in (value.get("resolvedType"), value.get("type")):
+            for mode, each in value["valuesByMode"].items():
+                is_alias = isinstance(each, dict) and each.get("type") == "VARIABLE_ALIAS"
+                color = PaletteError("it is an alias; export the values that aliases have") if is_alias else each
+                yield from plain_entries(color, (*path, "valuesByMode", mode), called=str(value.get("name", "")))
+    elif isinstance(value, dict):
         found = _record(value, path, stray=stray)
         if found is not None:
             entry, taken = found
@@ -39,7 +46,7 @@ def plain_entries(value: object, path: Path, *, stray: bool = False, called: str
         for place, each in enumerate(value, 1):
             yield from plain_entries(each, (*path, place), stray=stray)
     else:
-        yield Entry(path, value, stray=stray)
+        yield Entry(path, value, called, stray=stray)
 
 
 def name_by_path(path: Path, value: object) -> str:
