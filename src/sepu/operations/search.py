@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Sequence
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qs
 
 import msgspec
 
@@ -18,6 +18,7 @@ _WHITE_SPACE = (
 )
 _PARAMETERS = frozenset({"q", "limit"})
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")  # RFC 3986, 2.1
+_LIMIT_LEFT_OUT = [str(limits.inputs.MAX_LIMIT)]
 _LIMIT = re.compile(r"[1-9]|10", re.ASCII)
 
 
@@ -42,12 +43,9 @@ def parse_search(query: str) -> SearchInput:
     if _BROKEN_ESCAPE.search(query):
         raise InputError("invalid_q")
     try:
-        pairs = parse_qsl(query, keep_blank_values=True, errors="strict")
+        given = parse_qs(query, keep_blank_values=True, errors="strict")
     except ValueError:  # bytes that are not UTF-8 are no name
         raise InputError("invalid_q") from None
-    given: dict[str, list[str]] = {}
-    for name, value in pairs:
-        given.setdefault(name, []).append(value)
     if not given.keys() <= _PARAMETERS:
         raise InputError("unknown_parameter")
     match given.get("q"):
@@ -55,7 +53,7 @@ def parse_search(query: str) -> SearchInput:
             pass
         case _:
             raise InputError("invalid_q", "/q")
-    match given.get("limit", [str(limits.inputs.MAX_LIMIT)]):
+    match given.get("limit", _LIMIT_LEFT_OUT):
         case [digits] if _LIMIT.fullmatch(digits):
             return SearchInput(q, int(digits))
         case _:
