@@ -350,7 +350,7 @@ def test_an_endpoint_is_tried_and_nothing_stored(events: Events, monkeypatch: py
     assert tried() == (1, None, "no answer in time")
     let_go.set()
     silent = events.run("events", "try", "--url", f"http://127.0.0.1:{free_port()}", *events.delivering[4:])
-    assert "check that the address's host and port are right" in silent.stderr
+    assert "check the host, the port, the certificate" in silent.stderr
     assert_failed(events.run("events", "try", "--url", events.hooks.url), "--secret-file", status=2)
     assert list(list_events(events.connection)) == []
 

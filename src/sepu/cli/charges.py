@@ -18,7 +18,7 @@ from sepu.admin import charges as admin
 from sepu.admin.charges import Duplicate, LoggedRequest, Range, RequestStatus, StoredCharge
 from sepu.admin.usage import days_of_month, read_now
 from sepu.cli.decorators import with_connection
-from sepu.cli.demo_account import is_greeting
+from sepu.cli.demo_account import GREETING
 from sepu.cli.output import (
     Form,
     columns,
@@ -205,7 +205,7 @@ def _wanted(file: IO[bytes] | gzip.GzipFile, wanted: set[str], times: Range) -> 
         try:
             request = admin.read_log_line(line)
         except ValueError:
-            unreadable += not is_greeting(line)
+            unreadable += not line.startswith(GREETING)
             continue
         if request is None or (wanted and wanted.isdisjoint((request.request_id, request.idempotency_key_hash))):
             continue

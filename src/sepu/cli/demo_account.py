@@ -26,15 +26,13 @@ To try it, paste the first line into another terminal, then any other line:
 """
 _LATER = "A key is shown only once. This command issues another one for account {}:\n"
 _MEANWHILE = "Another start of this service is creating the demo account, and shows its key.\n"
-_TO_PASTE = "  "
-# How the lines begin that `sepu serve` prints beside its log.
-_GREETINGS = (*(line.partition("{")[0] for line in (_DEMO + _LATER + _MEANWHILE).splitlines()), _TO_PASTE, "sepu: ")
-
-
-def is_greeting(line: bytes) -> bool:
-    """Returns whether a line is one of these messages to a person, which a file with all output has too."""
-    text = line.decode(errors="replace")
-    return text.isspace() or text.startswith(_GREETINGS)
+# How the lines begin that `sepu serve` prints next to its log; the commands to paste are indented.
+GREETING = (
+    b"\n",
+    b"  ",
+    b"sepu: ",
+    *(line.partition("{")[0].encode() for line in f"{_DEMO}{_LATER}{_MEANWHILE}".splitlines()),
+)
 
 
 def greet(url: str, address: str, state_dir: Path) -> None:
@@ -76,7 +74,7 @@ def greet(url: str, address: str, state_dir: Path) -> None:
 def _show(text: str, *lines: str) -> None:
     """Prints the text and the lines to paste, coloured on a terminal without NO_COLOR; or raises OSError."""
     check_output()
-    text = "\n".join([text, *(f"{_TO_PASTE}{click.style(line, fg='cyan')}\n" for line in lines)])
+    text = "\n".join([text, *(f"  {click.style(line, fg='cyan')}\n" for line in lines)])
     encoding = sys.stdout.encoding  # a path may have characters that it lacks
     text = text.encode(encoding, "backslashreplace").decode(encoding)
     click.echo(text, color=False if os.environ.get("NO_COLOR") else None)
