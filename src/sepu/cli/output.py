@@ -33,6 +33,7 @@ from rich.text import Text
 
 from sepu import limits
 from sepu.errors import Remedy, SepuError
+from sepu.metering.key_format import keys_in
 from sepu.metering.meters import METERS, is_month
 from sepu.printable import printable
 
@@ -408,6 +409,8 @@ def fail(error: SepuError, status: int = 1) -> NoReturn:
 
 
 def cut_message(message: str) -> str:
-    """Returns a message without its middle if it is longer than any of ours."""
+    """Returns a message without API keys, and without its middle if it is longer than any of ours."""
+    for key in keys_in(message):  # given as an argument, by mistake
+        message = message.replace(key, f"{key[:22]}…")
     half = limits.files.MESSAGE_CHARACTERS // 2
     return message if len(message) <= 2 * half else f"{message[:half]} … {message[-half:]}"
