@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import json
 import logging
+import pickle
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -242,7 +243,10 @@ def test_a_retry_after_that_is_no_number_of_seconds_is_none(after: str) -> None:
 )
 def test_a_pointer_has_names_and_indices_or_is_none(sent: str, read: str | None) -> None:
     error, _, _ = run([refusal(422, "invalid_rgb", X_Error_Pointer=sent)], 60, 1)
-    assert error.pointer == read
+    assert (error.status, error.code, error.pointer, error.usage) == (422, "invalid_rgb", read, None)
+    told = f"422 invalid_rgb{f' at {read}' if read else ''} (request id {REQUEST_ID})"
+    assert (str(error), error.request_id) == (told, REQUEST_ID)
+    assert vars(pickle.loads(pickle.dumps(error))) == vars(error)
 
 
 # What the service does, and what a client makes of it: the class of an error or None, and the least and the most that

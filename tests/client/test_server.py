@@ -2,22 +2,19 @@
 
 import asyncio
 import logging
-import pickle
 import traceback
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from tests.client.blocking import AnyClient
 from tests.client.conftest import Opened, url_of
 from tests.client.hostile import Peer, listening
 from tests.harness.serving import Server
-from tests.keys import made_up_key
 
 import sepu
 from sepu.admin.keys import IssuedKey
-from sepu_client import RGB, AsyncClient, Client, calls, errors, new_idempotency_key
+from sepu_client import RGB, AsyncClient, Client, errors
 
 SCARLET = (200, 60, 35)
 
@@ -45,44 +42,6 @@ def test_each_call(at_server: Opened, issued: IssuedKey) -> None:
     usage = client.usage()
     assert (usage.account_id, usage.plan_id, usage.status) == (issued.account_id, "standard", "active")
     assert [(meter.meter, meter.remaining) for meter in usage.usage] == [("color_match", 1998), ("color_search", 998)]
-
-
-def test_a_key_of_the_callers_own_is_one_intent(at_server: Opened, issued: IssuedKey) -> None:
-    client, key = at_server(issued.api_key), new_idempotency_key()
-    first = client.match([SCARLET], idempotency_key=key)
-    again = client.match([SCARLET], idempotency_key=key)
-    assert (first.replayed, again.replayed) == (False, True)
-    assert (first.idempotency_key, again.idempotency_key) == (key, key)
-    assert (first.results, first.usage) == (again.results, again.usage)
-    assert first.request_id != again.request_id
-    with pytest.raises(errors.IdempotencyConflictError) as raised:
-        client.match([(1, 2, 3)], idempotency_key=key)
-    assert (raised.value.status, raised.value.idempotency_key) == (409, key)
-    assert client.usage().usage[0].committed == 1
-
-
-def test_errors_have_status_code_and_request_id(
-    at_server: Opened, issued: IssuedKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = calls.match
-    with monkeypatch.context() as patch:
-        patch.setattr(calls, "match", lambda *given: replace(made(*given), target="/v1/elsewhere"))
-        with pytest.raises(errors.InvalidRequestError, match=r"^404 not_found \(request id [0-9a-f-]{36}\)$") as raised:
-            at_server(issued.api_key).match([SCARLET])
-    assert (raised.value.status, raised.value.code, raised.value.usage) == (404, "not_found", None)
-    assert raised.value.pointer is None
-    assert len(raised.value.idempotency_key or "") == 36
-    with pytest.raises(errors.UnauthorizedError) as refused:
-        at_server(made_up_key(issued.account_id)).library()
-    assert (refused.value.status, refused.value.code) == (401, "unauthorized")
-    assert len(refused.value.request_id or "") == 36
-    monkeypatch.setattr(calls, "MAX_TOP", 4)  # which the service does not take
-    with pytest.raises(
-        errors.InvalidRequestError, match=r"^422 invalid_top at /top \(request id [0-9a-f-]{36}\)$"
-    ) as invalid:
-        at_server(issued.api_key).match([SCARLET], top=4)
-    assert invalid.value.pointer == "/top"
-    assert vars(pickle.loads(pickle.dumps(invalid.value))) == vars(invalid.value)
 
 
 def test_the_key_is_shown_nowhere(

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 PHOTOGRAPH = ROOT / "docs" / "photograph.md"
 
 
-@pytest.mark.parametrize("ask", [pytest.param(by_curl, marks=needs_curl), by_python])
+@pytest.mark.parametrize("ask", [pytest.param(by_curl, marks=[needs_curl, pytest.mark.slow]), by_python])
 def test_examples_are_what_a_server_answers(ask: Ask, connection: psycopg.Connection, uvloop: Server) -> None:
     answers: dict[str, int] = {}
     for file in PAGES:

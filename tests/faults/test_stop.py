@@ -1,4 +1,4 @@
-"""Stopping, reloading and restarting the server loses nothing that a retry would not find."""
+"""Stopping and reloading the server loses nothing that a retry would not find."""
 
 import asyncio
 import random
@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -18,8 +18,7 @@ from tests.faults.plans import open_accounts
 from tests.faults.soak import SETTLING_SECONDS, Clients, asked_during
 from tests.faults.verdict import judge, until_stored
 from tests.harness.processes import until
-from tests.harness.proxy import socket_directory
-from tests.harness.serving import EACH_WORKER, Server, free_port, serving, with_limits
+from tests.harness.serving import EACH_WORKER, Server, serving
 
 from sepu.admin.keys import IssuedKey
 from sepu.database.opening import connect
@@ -135,35 +134,14 @@ def test_old_workers_serve_until_new_ones_accept(database_url: str, tmp_path: Pa
 
 @pytest.mark.parametrize("worker", EACH_WORKER)
 def test_reloads_under_load_lose_nothing(worker: str, own_url: str) -> None:
-    with serving(worker, own_url) as server:
+    with serving(worker, own_url) as server, connect(own_url) as connection:
 
         def reloads() -> None:
             for number in range(ROUNDS):
                 until_stored(own_url, (number + 1) * 50)
                 reload(server)
 
-        assert_nothing_is_lost_during(reloads, server.address, own_url)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("worker", EACH_WORKER)
-def test_restarts_under_load_lose_nothing(worker: str, own_url: str) -> None:
-    with socket_directory() as directory, ExitStack() as running:
-        address = f"unix:{directory}/http" if worker == "meinheld" else f"127.0.0.1:{free_port()}"
-        program = with_limits(workers={"GRACEFUL_SECONDS": 5})  # meinheld waits so long for idle connections
-
-        def restarts() -> None:
-            for number in range(ROUNDS):
-                running.close()
-                running.enter_context(serving(worker, own_url, address=address, program=program))
-                until_stored(own_url, (number + 1) * 50)
-
-        assert_nothing_is_lost_during(restarts, address, own_url)
-
-
-def assert_nothing_is_lost_during(restarts: Callable[[], None], address: str, url: str) -> None:
-    with connect(url) as connection:
-        clients = asyncio.run(under_load(restarts, address, open_accounts(connection)))
+        clients = asyncio.run(under_load(reloads, server.address, open_accounts(connection)))
         assert judge(connection, clients.memory).explain() == ""
 
 

@@ -98,28 +98,6 @@ def test_what_is_no_colour(text: str) -> None:
     assert read_css(text) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (
-            "transparent",
-            "'transparent' has an alpha channel of 0: blend it with its background first, and leave alpha out",
-        ),
-        ("#1234", "has an alpha channel of 0.266667"),
-        ("lab(50% 0 0 / 99%)", "has an alpha channel of 0.99"),
-        ("rgb(1 2 3 / none)", "has an alpha channel of 0:"),
-        ("currentColor", "'currentColor' is the colour of a text that is not known here"),
-        ("rgb(300 0 0)", "'rgb(300 0 0)' has the channel 300, and a channel is a number from 0 to 255"),
-        ("rgb(-1% 0% 0%)", "has the channel -2.55"),
-        ("rgb(0.2, 0.3, 1)", "multiply by 255"),
-    ],
-)
-def test_what_is_refused(text: str, reason: str) -> None:
-    with pytest.raises(sepu.ColorError) as raised:
-        sepu.match(text)
-    assert reason in str(raised.value)
-
-
 def component(low: float, high: float) -> st.SearchStrategy[str]:
     return st.one_of(st.floats(low, high).map("{:.9f}".format), st.integers(0, 100).map("{}%".format), st.just("none"))
 

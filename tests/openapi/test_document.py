@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, get_args
 from urllib.parse import quote
 
-import openapi_spec_validator
 from falcon.testing import create_environ
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -96,14 +95,9 @@ def parameter(name: str) -> dict[str, Any]:
 
 
 def test_it_is_valid_openapi() -> None:
+    import openapi_spec_validator  # takes each process that runs tests most of a second
+
     openapi_spec_validator.validate(DOCUMENT)
-
-
-def test_it_has_the_routes_of_the_code() -> None:
-    allowed = {path: method for path, method in routes.ALLOW.items() if path.startswith("/v1/")}
-    assert {path: {method for where, method, _ in operations() if where == path} for path in DOCUMENT["paths"]} == {
-        path: {method} for path, method in allowed.items()
-    }
 
 
 def test_what_every_operation_requires() -> None:
@@ -169,21 +163,6 @@ def test_numbers_are_double() -> None:
     members = [member for found in SCHEMAS.values() for member in (found, *found.get("properties", {}).values())]
     numbers = [member for member in members if member.get("type") == "number"]
     assert [member["format"] for member in numbers] == ["double"] * 3
-
-
-# Generators drop siblings of a $ref, and clash where a language or its libraries have the name.
-TAKEN = {"Error", "Match", "Object", "Result", "Response", "Request", "Exception", "Input", "InternalError", "Type"}
-
-
-def test_generators_make_something_of_each_schema() -> None:
-    for name, found in SCHEMAS.items():
-        assert name not in TAKEN
-        assert "type" in found, name
-        for member in found.get("properties", {}).values():
-            assert ("type" in member) is not ("$ref" in member)
-    for path, _, operation in operations():
-        for status, response in operation["responses"].items():
-            assert set(schema(resolve(response))) == {"$ref"}, f"{path} {status}"
 
 
 def test_each_kind_of_error_has_a_schema_of_its_own() -> None:
