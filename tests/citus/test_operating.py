@@ -17,7 +17,7 @@ from sepu.admin.audit import audit
 from sepu.admin.distribute import distribute
 from sepu.admin.erase import erase_account
 from sepu.admin.export import export_usage
-from sepu.admin.grants import credit_range, find_range_credits
+from sepu.admin.grants_and_credits import credit_range, find_range_credits
 from sepu.admin.history import NO_ACCOUNT
 from sepu.admin.keys import change_key, issue_key, list_keys, revoke_key
 from sepu.admin.naming import find_account

@@ -11,7 +11,7 @@ from tests.charging import charge
 from tests.cli.running import Run, assert_failed, lines, printed, rows, text
 
 from sepu.admin import accounts
-from sepu.admin import grants as admin
+from sepu.admin import grants_and_credits as admin
 from sepu.admin.keys import IssuedKey
 
 WHY = ("--reason", "Trade fair")

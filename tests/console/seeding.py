@@ -8,7 +8,7 @@ from tests.charging import charge
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit, record_audit
-from sepu.admin.grants import adjust_usage
+from sepu.admin.grants_and_credits import adjust_usage
 from sepu.admin.keys import change_key, issue_key, revoke_key
 from sepu.admin.naming import find_account
 from sepu.admin.plans import list_plans, set_plan

@@ -13,7 +13,7 @@ from tests.faults.history import Adjustment, Change, Counter, History, Terms
 from tests.harness.accounts import account_id, api_key, copy_accounts, key_secret
 
 from sepu.admin import accounts
-from sepu.admin.grants import BusyError, Kind, adjust_usage
+from sepu.admin.grants_and_credits import BusyError, Kind, adjust_usage
 from sepu.admin.plans import set_plan, show_plan
 from sepu.admin.usage import read_today
 from sepu.database.opening import DatabaseError, connect

@@ -36,7 +36,7 @@ from sepu import limits
 from sepu.admin import accounts, keys, plans, receipts
 from sepu.admin import prune as pruning
 from sepu.admin.erase import erase_account
-from sepu.admin.grants import adjust_usage
+from sepu.admin.grants_and_credits import adjust_usage
 from sepu.admin.operator import operator_name
 from sepu.admin.rotation import rotate_key
 from sepu.errors import SepuError

@@ -12,7 +12,7 @@ from sepu.admin import accounts
 from sepu.admin.audit import audit
 from sepu.admin.erase import erase_account
 from sepu.admin.export import export_usage
-from sepu.admin.grants import adjust_usage
+from sepu.admin.grants_and_credits import adjust_usage
 from sepu.admin.history import list_changes
 from sepu.admin.keys import change_key, issue_key
 from sepu.admin.prune import prune

@@ -11,7 +11,7 @@ from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.audit import audit
 from sepu.admin.export import export_usage
-from sepu.admin.grants import Adjustment, adjust_usage, list_adjustments
+from sepu.admin.grants_and_credits import Adjustment, adjust_usage, list_adjustments
 from sepu.admin.usage import MonthUsage, nearest_limits, show_usage
 from sepu.errors import SepuError
 

@@ -11,7 +11,7 @@ from tests.metering.conftest import Customer
 from sepu.admin import accounts, receipts
 from sepu.admin.audit import audit
 from sepu.admin.export import export_usage
-from sepu.admin.grants import adjust_usage
+from sepu.admin.grants_and_credits import adjust_usage
 from sepu.admin.keys import list_keys, revoke_key
 from sepu.admin.prune import prune
 from sepu.admin.rotation import rotate_key

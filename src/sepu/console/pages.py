@@ -12,7 +12,7 @@ import psycopg
 from sepu.admin import accounts, charges, events
 from sepu.admin.audit import last_audit
 from sepu.admin.export import export_usage
-from sepu.admin.grants import list_adjustments
+from sepu.admin.grants_and_credits import list_adjustments
 from sepu.admin.history import list_changes
 from sepu.admin.keys import list_keys
 from sepu.admin.naming import AccountError, find_account

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import click
 from psycopg import Connection
 
-from sepu.admin import grants
+from sepu.admin import grants_and_credits as admin
 from sepu.admin.export import export_usage
 from sepu.cli.decorators import REPEATABLE, prints_change, prints_rows, with_connection
 from sepu.cli.output import (
@@ -32,7 +32,7 @@ from sepu.database.opening import DatabaseError, DatabaseUnavailableError, clear
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS
 
-_COLUMNS = columns(grants.Adjustment)
+_COLUMNS = columns(admin.Adjustment)
 # Of the usage of its month, what it may have changed.
 _AFTER = ("limit", "granted", "committed", "credited", "toBill")
 _ONCE = "Running it again adds it again; with --id {id} it adds nothing"
@@ -93,7 +93,7 @@ def add_grant(connection: Connection, **given: Any) -> Fields:  # noqa: ANN401
 @prints_rows(_COLUMNS, _in_table)
 def list_grants(connection: Connection, account_id: str | None, period: str | None) -> Iterable[Fields]:
     """List what was granted to an account, or to all, the oldest first."""
-    return map(members, grants.list_adjustments(connection, "grant", account_id=account_id, period=period))
+    return map(members, admin.list_adjustments(connection, "grant", account_id=account_id, period=period))
 
 
 @group()
@@ -149,15 +149,15 @@ def credit_range(
         raise click.UsageError(
             f"when it is run again, these times would be others, and credit twice; give them as instants: {fixed}"
         )
-    grants.check_reason(reason)
-    found = grants.find_range_credits(connection, since, until, account_id)
+    admin.check_reason(reason)
+    found = admin.find_range_credits(connection, since, until, account_id)
     if not dry_run:
         found = _credit_all(connection, found, reason)
     units: dict[str, Counter[str]] = {}
     for each in found:
         units.setdefault(each.outcome, Counter())[each.meter] += each.units
     with telling({}, REPEATABLE):
-        echo_rows(columns(grants.RangeCredit), map(members, found), form or "table", _range_in_table, nothing=None)
+        echo_rows(columns(admin.RangeCredit), map(members, found), form or "table", _range_in_table, nothing=None)
     sums = (
         f"{outcome}: {', '.join(f'{of[meter]} of {meter}' for meter in METERS if of[meter])}"
         for outcome, of in sorted(units.items())
@@ -168,14 +168,14 @@ def credit_range(
         note(f"to credit this range: {fixed}")
 
 
-def _credit_all(connection: Connection, found: list[grants.RangeCredit], reason: str) -> list[grants.RangeCredit]:
+def _credit_all(connection: Connection, found: list[admin.RangeCredit], reason: str) -> list[admin.RangeCredit]:
     done = []
     with progress("credits") as bar:
         task = bar.add_task("", total=len(found))
         for each in found:
             try:
                 with clear_errors():
-                    done.append(grants.credit_range(connection, each, reason))
+                    done.append(admin.credit_range(connection, each, reason))
             except SepuError as error:
                 raise SepuError(
                     f"{error}. {len(done)} of {len(found)} were looked at: run this again, and none is credited twice"
@@ -194,12 +194,12 @@ def _range_in_table(row: Fields) -> Fields:
 @prints_rows(_COLUMNS, _in_table)
 def list_credits(connection: Connection, account_id: str | None, period: str | None) -> Iterable[Fields]:
     """List what was credited to an account, or to all, the oldest first."""
-    return map(members, grants.list_adjustments(connection, "credit", account_id=account_id, period=period))
+    return map(members, admin.list_adjustments(connection, "credit", account_id=account_id, period=period))
 
 
 def _add(
     connection: Connection,
-    kind: grants.Kind,
+    kind: admin.Kind,
     account_id: str,
     adjustment_id: UUID | None,
     **given: Any,  # noqa: ANN401
@@ -208,7 +208,7 @@ def _add(
     own_id = str(adjustment_id or uuid4())
     try:
         with clear_errors():
-            added = grants.adjust_usage(connection, kind, account_id, adjustment_id=own_id, **given)
+            added = admin.adjust_usage(connection, kind, account_id, adjustment_id=own_id, **given)
             (shown,) = export_usage(connection, added.period, account_id)
     except DatabaseUnavailableError as error:
         raise DatabaseError(
