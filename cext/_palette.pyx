@@ -447,7 +447,7 @@ cdef class Palette:
 
     `index`: True builds an index, which makes answers for k up to 10 faster without changing them. To load an index
     instead, pass the bytes that `build_index` returned for the same colours and difference. Raises ValueError for any
-    other bytes. The attribute `index` holds the bytes, or None.
+    other bytes. The `index` attribute holds the bytes, or None.
 
     A palette never changes, so threads may share one. `size` is its number of colours. `instruction_set`: see
     `instruction_sets`; copies and pickles use the default.

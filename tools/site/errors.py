@@ -31,11 +31,11 @@ X-Error-Pointer: /colors/2/g
 
 An error has a status and a code, and never repeats what you sent. Give support the request id.
 
-- **Cost.** A 4xx is free. Except for a 409 it leaves the idempotency key unused, so you may correct the request and
+- **Cost.** A 4xx is free. All but a 409 leave the idempotency key unused, so you may correct the request and
   keep the key.
 - **Retries.** [When to retry](metering.md#when-to-retry) has the rules. If you do not know a code, go by the status.
 - **`X-Error-Pointer`** comes with a 422: a JSON pointer (RFC 6901) to the first fault, here the `g` of the third
-  colour. `/q` points to the query parameter `q`. If a colour has an unknown member, it points to the colour. There is
+  colour. `/q` points to the `q` parameter. If a colour has an unknown member, it points to the colour. There is
   no pointer if the whole body or query is at fault.
 
 Under each code, → shows what to send instead of a common mistake."""
@@ -47,7 +47,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "The request is not valid HTTP/1.x: a missing, repeated or invalid `Host`, contradictory headers, a transfer "
         "coding other than `chunked`, broken chunks, an incomplete body, or an address that is not percent-encoded, "
         "such as `?q=桃红`.",
-        "Use an HTTP library, and check any proxy on the way. `curl -G --data-urlencode 'q=桃红'` encodes.",
+        "Use an HTTP library, and check any proxy on the way. Try `curl -G --data-urlencode 'q=桃红'`.",
     ),
     "idempotency_key_required": (
         "A match or a search has no `Idempotency-Key`.",
@@ -115,7 +115,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "invalid_limit": ("`limit` is not a whole number from 1 to 10.", "Leave it out to get up to 10."),
     "unknown_parameter": (
-        "The interface does not have this member of the body, or this parameter of the address.",
+        "The body has an unknown member, or the address an unknown parameter.",
         "Check the spelling. A match takes `colors` and `top`, a search takes `q` and `limit`.",
     ),
     "rate_limited": (
@@ -133,7 +133,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "internal_error": (
         "The service failed. For library and usage, its database may be down. A match or search may have been charged.",
-        "Retry with growing pauses. If the error persists, give support the request id.",
+        "Retry with increasing delays. If the error persists, give support the request id.",
     ),
     "overloaded": (
         "The service has too many connections and closes this one. Nothing was charged.",
@@ -141,7 +141,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "usage_commit_failed": (
         "The service does not know whether the charge was made. A retry with the same key settles it.",
-        "Retry with growing pauses. With a new key you may be charged twice.",
+        "Retry with increasing delays. With a new key you may be charged twice.",
     ),
     "not_ready": ("Only from `/readyz`, for operators: this server cannot serve yet.", "Wait until it has started."),
 }

@@ -1,4 +1,4 @@
-"""The command `sepu-client`: calls the service from a shell."""
+"""The `sepu-client` command: calls the service from a shell."""
 
 import argparse
 import io

@@ -29,7 +29,7 @@ from sepu.library.reliability import Assessment, Comparison, judge
 
 
 def build_release(facts: Path, out: Path) -> Release:
-    """Writes the release of the directory `facts` into the directory `out`, and loads it from there.
+    """Writes the release of the `facts` directory into the `out` directory, and loads it from there.
 
     Raises FactsError for facts that contradict each other.
     """
