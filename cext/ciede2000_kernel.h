@@ -71,7 +71,7 @@ TARGET static void NAME(compute_delta_e_ciede2000)(const LabBlock *one, const La
     }
 
     EACH_LANE {
-        /* NOTE: eq. 16 does not wrap at 360 degrees: for it 10 degrees are 265 away from 275, not 95, and the Gaussian
+        /* NOTE: eq. 16 does not wrap at 360 degrees: for it, 10 degrees is 265 away from 275, not 95, and the Gaussian
          * is 0 there. At 0 degrees it jumps from 1e-5 to 1e-53. */
         double first_quadrant = sine[i] >= 0.0 ? cosine[i] : -1.0;
         double gauss = first_quadrant > 0.0 ? 0.0 : hue_gaussian(cosine[i], sine[i]); /* algebra */

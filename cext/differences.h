@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* PERF: one vector of AVX-512, two of AVX2. Blocks of 16 take 15 % less time for a pair, but then a query computes more
+/* PERF: one vector of AVX-512, two of AVX2. Blocks of 16 take 15 % less time per pair, but make a query compute more
  * pairs that it does not need. */
 #define LANES 8
 
@@ -86,7 +86,7 @@ static inline double lightness_term(double lightness1, double lightness2) /* (8)
 }
 
 typedef struct {
-    double value, slope; /* for each radian */
+    double value, slope; /* per radian */
 } HueTerm;
 
 /* T (15) of a mean hue, by the formulas of multiple angles. */

@@ -1,5 +1,5 @@
-# How a text is folded, so that a name is found however it is typed: without case, width, accents, tone marks and
-# punctuation. docs/searching.md states the rules.
+# Folds a text, so that a name is found however it is typed: drops case, width, accents, tone marks and punctuation.
+# docs/searching.md states the rules.
 
 from libc.stdint cimport uint16_t, uint32_t
 
@@ -12,7 +12,7 @@ EQUIVALENTS.update({"ɡ": "g", "ɑ": "a"})
 
 cdef enum:
     TABLE_SIZE = 0x10000  # the code points of almost every query
-    NOT_IN_TABLE = 0xFFFF  # in the table: `fold` knows
+    NOT_IN_TABLE = 0xFFFF  # in the table: only `fold` can fold it
     DROPPED = 0xFFFE  # in the table: folds to nothing
     FIRST_PAIR = 0xD800  # in the table, from here on: folds to two letters. Surrogates are never letters themselves
     MAX_PAIRS = 0x400
@@ -25,10 +25,10 @@ cdef inline bint is_han(Py_UCS4 letter) noexcept nogil:
 
 def _normalize(str text):
     """Returns `text` in plain letters without accents; a space stands for each character that separates words."""
-    # Piece by piece: `normalize` sorts a run of marks, which are dropped, in time that grows by the square.
+    # Piece by piece: `normalize` sorts a run of marks in quadratic time.
     plain = "".join([_normalize_piece(text[at : at + PIECE]) for at in range(0, len(text), PIECE)])
     if ":" in plain:
-        # Dictionaries such as CC-CEDICT write ü so.
+        # Dictionaries such as CC-CEDICT write ü like this.
         plain = plain.replace("lu:", "lv").replace("nu:", "nv")
     return "".join([c if c.isalnum() else " " for c in plain])
 
@@ -53,7 +53,7 @@ def fold(text):
     return " ".join("".join(letters).split())
 
 
-# PERF: folding a code point does not depend on its neighbours, but for the colon of `lu:`. So a table folds almost every
+# PERF: a code point folds independently of its neighbours, except the colon of `lu:`. So a table folds almost every
 # query.
 cdef uint16_t fold_table[TABLE_SIZE]
 cdef Py_UCS4 folded_pairs[MAX_PAIRS][2]
@@ -63,8 +63,8 @@ def _fill_fold_table():
     cdef Py_ssize_t code, pairs = 0
     for code in range(TABLE_SIZE):
         fold_table[code] = code if 0x4E00 <= code <= 0x9FFF else NOT_IN_TABLE
-    # Latin letters with every mark of pinyin, and combining marks; what is typed around and between Chinese characters:
-    # punctuation, Chinese punctuation, and wide forms; signs, numerals and ligatures.
+    # Latin letters with every pinyin mark, and combining marks; what people type around and between Chinese
+    # characters: punctuation, Chinese punctuation, and wide forms; signs, numerals and ligatures.
     for code in [*range(0x370), *range(0x2000, 0x2800), *range(0x3000, 0x3020), *range(0xFB00, 0xFB07),
                  *range(0xFF00, 0xFFF0), *(code for code in map(ord, EQUIVALENTS) if code < TABLE_SIZE)]:
         plain = _normalize_piece(chr(code))
@@ -83,7 +83,7 @@ _fill_fold_table()
 
 
 cdef inline bint ends_in_lu(const Py_UCS4* folded, Py_ssize_t n) noexcept nogil:
-    """Returns whether a colon now makes ü of the u."""
+    """Returns whether a colon here turns the u into ü."""
     return n >= 2 and folded[n - 1] == u"u" and (folded[n - 2] == u"l" or folded[n - 2] == u"n")
 
 

@@ -11,7 +11,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     NO_DIGIT = 255
-    FIXED_WIDTH = 12  # characters, of a copy of texts of any length
+    FIXED_WIDTH = 12  # characters per text, in a copy of variable-width texts
     COPIED = 16384  # texts at a time
 
 cdef unsigned char[256] DIGITS  # the value of each character
@@ -29,7 +29,7 @@ cdef inline bint is_space(unsigned int character) noexcept nogil:
 
 
 cdef bint read_hex(Character* text, Py_ssize_t size, unsigned char* rgb) noexcept nogil:
-    """Reads what `parse_color` takes for HEX into `rgb`; returns whether it is that."""
+    """Reads the HEX that `parse_color` accepts into `rgb`; returns whether it was HEX."""
     cdef Py_ssize_t i
     cdef unsigned char[6] digits
     cdef bint marked, decimal = True
@@ -48,7 +48,7 @@ cdef bint read_hex(Character* text, Py_ssize_t size, unsigned char* rgb) noexcep
         if digits[i] == NO_DIGIT:
             return False
         decimal = decimal and digits[i] < 10
-    if size == 3 and decimal and not marked:  # one number of three, perhaps
+    if size == 3 and decimal and not marked:  # may be one of three numbers
         return False
     for i in range(3):
         rgb[i] = digits[2 * i] << 4 | digits[2 * i + 1] if size == 6 else 17 * digits[i]
@@ -58,7 +58,7 @@ cdef bint read_hex(Character* text, Py_ssize_t size, unsigned char* rgb) noexcep
 cdef Py_ssize_t read_texts(
     Character* texts, Py_ssize_t count, Py_ssize_t width, unsigned char* rgb
 ) noexcept nogil:
-    """Reads texts of this width, filled up with NUL; returns the place of the first that is no HEX, or `count`."""
+    """Reads texts of this width, padded with NUL; returns the place of the first that is not HEX, or `count`."""
     cdef Py_ssize_t i, size
     for i in range(count):
         size = width
@@ -70,12 +70,12 @@ cdef Py_ssize_t read_texts(
 
 
 cdef Py_ssize_t read_objects(list objects, unsigned char* rgb) except -1:
-    """Does what `read_texts` does for Python's texts; nothing else may have the list."""
+    """Does what `read_texts` does, for Python strings; nothing else may hold the list."""
     cdef Py_ssize_t i, size
     cdef PyObject* value
     cdef const char* text
     for i in range(len(objects)):
-        # PERF: to count references to texts that threads share would make these wait for each other.
+        # PERF: counting references to strings that threads share would make the threads wait for each other.
         value = PyList_GetItem(objects, i)
         if not PyUnicode_Check(value):
             return i
@@ -89,7 +89,7 @@ cdef Py_ssize_t read_objects(list objects, unsigned char* rgb) except -1:
 
 
 cdef bint holds_texts(array):
-    """Returns whether there is a text, perhaps beside what is missing; or may have been, in a column without rows."""
+    """Returns whether the array has a text, even among missing values, or is a column without rows that could."""
     if array.dtype.kind == "O":
         return array.size == 0 or any(isinstance(value, str) for value in array.flat)
     return array.dtype.kind in "UST"
@@ -109,8 +109,8 @@ cdef Py_ssize_t read_array(array, result) except -1:
         wide = ascontiguousarray(array, array.dtype.newbyteorder("=")).view(uint32)
         with nogil:
             done = read_texts(&wide[0], count, width // 4, &rgb[0])
-    elif array.dtype.kind == "T" and not hasattr(array.dtype, "na_object"):  # whose missing texts have no length
-        # PERF: numpy copies its texts of any length faster than it makes Python's of them
+    elif array.dtype.kind == "T" and not hasattr(array.dtype, "na_object"):  # a missing text has no length
+        # PERF: numpy copies its variable-width texts faster than it turns them into Python strings
         for first in range(0, count, COPIED):
             end = min(first + COPIED, count)
             is_cut = (np.strings.str_len(array[first:end]) > FIXED_WIDTH).any()

@@ -4,10 +4,10 @@
 # Bytes, little-endian: the header below; the SHA-256 of all other bytes; `cells`, uint32; `lists`, uint16 for a palette
 # of up to 65,535 colours, else uint32.
 #
-# The first ROOT_SIDE^3 cells are ROOT_WIDTH channels wide (red slowest, blue fastest). With the bit DIVIDED a cell has
-# the place of the first of its eight octants in `cells` (in the same order), without it that of its list in `lists`.
-# A list is its length and its colours, as indices of the palette, in order of a lower bound of their difference to any
-# point in the cell. Each block of LANES colours ends with that bound of all that follow it, rounded down, in `unit`s.
+# The first ROOT_SIDE^3 cells are ROOT_WIDTH channels wide (red slowest, blue fastest). A cell with the DIVIDED bit has
+# the place of the first of its eight octants in `cells` (in the same order); one without it has that of its list in
+# `lists`. A list is its length and its colours, as indices of the palette, ordered by a lower bound of their difference
+# to any point in the cell. Each block of LANES colours ends with the bound of all later ones, rounded down, in `unit`s.
 
 cdef enum:
     ROOT_SIDE = 16
@@ -31,7 +31,7 @@ def hash_parts(*parts):
 
 
 cdef double list_unit(int difference) noexcept:
-    """Returns the unit of the bounds in a list. 65,535 of them are more than most differences; the rest may be less."""
+    """Returns the unit of the bounds in a list. 65,535 of them exceed most differences; larger bounds become 65,535."""
     return 1.0 / 32768.0 if difference == OKLAB else 1.0 / 128.0
 
 

@@ -1,6 +1,6 @@
 /* The kernels, compiled for each instruction set, and the choice between them at run time.
  *
- * Each lane takes the same operations in the same order, and IEEE 754 defines how to round each, so all instruction sets
+ * Each lane does the same operations in the same order, and IEEE 754 defines how to round each, so all instruction sets
  * give the same bits. That holds as long as the compiler fuses no multiply-add: -ffp-contract=off.
  */
 #ifndef SEPU_INSTRUCTION_SETS_H
@@ -13,7 +13,7 @@
 
 #define EACH_LANE for (int i = 0; i < LANES; i++)
 
-/* A search takes the differences, the building of an index their bounds: a module compiles what it takes. */
+/* A search needs the differences, building an index their bounds: a module compiles only what it needs. */
 #if defined(SEPU_BOUNDS)
 #define COMPUTE(function) 0
 #define BOUND(function) NAME(function)
@@ -48,7 +48,7 @@ typedef struct {
 } InstructionSet;
 
 /* Sets whether the processor has the instructions and the system saves their registers. It asks the processor, because
- * __builtin_cpu_supports needs a run-time library that not every linker has (zig's has not). */
+ * __builtin_cpu_supports needs a run-time library that not every linker has (zig's does not). */
 #if defined(__x86_64__)
 static void detect_vector_instructions(int *avx2, int *avx512)
 {

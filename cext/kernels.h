@@ -1,5 +1,5 @@
-/* Every kernel, for one instruction set. instruction_sets.h includes this file once for each: the macro NAME makes a name of
- * a function's own, TARGET names its instructions.
+/* Every kernel, for one instruction set. instruction_sets.h includes this file once for each: the NAME macro gives
+ * each function its own name, TARGET its instructions.
  *
  * The loops are short, so that the compiler turns each into vector instructions.
  */

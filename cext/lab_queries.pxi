@@ -1,8 +1,9 @@
-# Queries in CIE L*a*b*: what they may be, their white, and where they lie in sRGB. _palette.pyx includes this file, and
+# Queries in CIE L*a*b*: their limits, their white, and their place in sRGB. _palette.pyx includes this file, and
 # srgb_to_lab.pxi and rgb_arrays.pxi, in any order.
 
 # Row i holds the exact shares of X/Xn and Z/Zn; Y/Yn has the rest of each row, so that a neutral stays exactly neutral.
-# Bradford's cones (ICC.1:2022, annex E), with the whites of CSS Color 4: D50 (0.3457, 0.3585), D65 (0.3127, 0.3290).
+# The Bradford transform (ICC.1:2022, annex E), with the whites of CSS Color 4: D50 (0.3457, 0.3585) and D65 (0.3127,
+# 0.3290).
 cdef double[3][2] D65_OF_D50 = [
     [0.9693862314504006, 0.05491626831980582],
     [-0.027356788052208203, 0.017361389970904154],
@@ -15,7 +16,7 @@ cdef double[3][2] LINEAR_RGB_OF_XYZ = [
     [9381.0 / 177422.0, 10749.0 / 9338.0],
 ]
 
-# Up to here no power in the conversion and the formulas overflows. Visible colours are within a few hundred.
+# Up to this value, no power in the conversion and the formulas overflows. Visible colours are within a few hundred.
 cdef double GREATEST_LAB = 1e12
 
 
@@ -37,7 +38,7 @@ cdef inline void multiply_lab(
 cdef inline bint find_in_srgb(const Lab* lab, double* rgb) noexcept nogil:
     """Fills `rgb` with the channels of a colour, from 0 to 255; returns whether they are in that range.
 
-    Only to find its cell: what `pow` rounds, which differs between C libraries, changes no answer.
+    Used only to find its cell, so differences between the C libraries' `pow` change no answer.
     """
     cdef int i
     multiply_lab(lab.lightness, lab.a, lab.b, LINEAR_RGB_OF_XYZ, rgb)
@@ -61,7 +62,7 @@ def read_lab(values, white):
             f"lab is of type {array.dtype}, which has no negative numbers: decode it first, as L* = 100 / 255 * L, "
             "a* = a - 128 and b* = b - 128 for 8 bits of OpenCV"
         )
-    rows = np.array(array, dtype=np.float64, order="C")  # our own: another thread may write to theirs after the check
+    rows = np.array(array, dtype=np.float64, order="C")  # a copy: another thread may change theirs after the check
     outside = ~(np.abs(rows) <= GREATEST_LAB)  # nor NaN
     if outside.any():
         place = np.unravel_index(outside.argmax(), rows.shape)

@@ -13,7 +13,7 @@ cdef inline double compute_similarity(double delta_e) noexcept nogil:
 
 
 cdef char* write_integer(char* at, unsigned int number) noexcept nogil:
-    """Writes the digits at `at` and returns their end, as every function here that writes."""
+    """Writes the digits at `at` and returns their end, like every writing function here."""
     if number >= 10:
         at = write_integer(at, number // 10)
     at[0] = c"0" + number % 10
@@ -21,7 +21,7 @@ cdef char* write_integer(char* at, unsigned int number) noexcept nogil:
 
 
 cdef inline unsigned int round_to_ten_thousandths(double value) noexcept nogil:
-    """Returns the number of ten-thousandths nearest to the exact value, the even one of two; for 0 to MAX_DECIMAL."""
+    """Returns the number of ten-thousandths nearest to the exact value, ties to even; for 0 to MAX_DECIMAL."""
     cdef unsigned int below = <unsigned int> (value * 10000.0)
     cdef double above_half = fma(value, 10000.0, -(below + 0.5))  # rounded once, so its sign is exact
     return below + 1 if above_half > 0.0 or (above_half == 0.0 and below & 1) else below
@@ -82,7 +82,7 @@ cdef inline char* write_text(char* at, const Text* text) noexcept nogil:
 @cython.final
 cdef class MatchWriter:
     """MatchWriter(palette, colours, *, match, result, answer)\n--\n
-    Writes the nearest colours of a palette between the texts of templates. Like the palette it never changes.
+    Writes a palette's nearest colours into templates. Like the palette, it never changes.
 
     `colours`: a text for each colour of the palette. Each % in a template is a placeholder. `answer` has one, for the
     results. `result`, for one query, has four: r, g, b and the matches. `match` has three: the text of the colour, the
@@ -137,7 +137,7 @@ cdef class MatchWriter:
         return write_text(at, &self.match[3])
 
     def write(self, colours, Py_ssize_t k):
-        """Returns the answer for sRGB colours, each with the `k` nearest of the palette, as `Palette.nearest` has them.
+        """Returns the answer for sRGB colours, each with the palette's `k` nearest, as `Palette.nearest` returns them.
 
         Writes r, g and b as Python does, an int as an int. Raises what `nearest` raises.
         """

@@ -1,13 +1,13 @@
-# Reads the arrays that callers give. _palette.pyx includes this file.
+# Reads callers' arrays. _palette.pyx includes this file.
 
 cpdef as_array(values, str name):
-    """Returns numpy's array of `values`; of texts one of objects, because a single long one would widen all others.
+    """Returns `values` as an array; texts as an array of objects, because one long text would widen all others.
 
-    Raises ValueError for values that a mask of numpy.ma hides: the array would show them.
+    Raises ValueError for values that a numpy.ma mask hides: the array would show them.
     """
     if type(values) is ndarray:  # PERF: it has no mask
         return values
-    masks = sys.modules.get("numpy.ma")  # PERF: numpy imports it when it is used
+    masks = sys.modules.get("numpy.ma")  # PERF: numpy imports it on first use
     if masks is not None:
         parts = values if isinstance(values, (list, tuple)) else (values,)
         if any([isinstance(part, masks.MaskedArray) and masks.is_masked(part) for part in parts]):
@@ -30,7 +30,7 @@ cdef check_numbers(array, str name):
 
 
 cpdef check_shape(array, str name, most_channels=3):
-    """Raises ValueError, which says what may be meant, unless an array has three channels last, or `most_channels`."""
+    """Raises ValueError, with a hint, unless the array's last axis has three channels, or `most_channels`."""
     shape = array.shape
     if shape and shape[len(shape) - 1] in (3, most_channels):
         return
@@ -49,8 +49,8 @@ cpdef check_shape(array, str name, most_channels=3):
 cdef const double[:, ::1] read_rows(values, str name, limits, str problem) except *:
     """Returns `values`, shape (n, 3), as C-contiguous float64.
 
-    Raises TypeError for other values than real numbers, ValueError for another shape and for a number whose size exceeds
-    its column's of `limits`; the message has `name` and `problem`.
+    Raises TypeError for values that are not real numbers, ValueError for another shape and for a number whose size
+    exceeds its column's limit in `limits`; the message has `name` and `problem`.
     """
     array = as_array(values, name)
     if array.ndim != 2 or array.shape[1] != 3:
@@ -69,8 +69,8 @@ cdef const double[:, ::1] read_rows(values, str name, limits, str problem) excep
 def read_scale(array, scale, str name):
     """Returns the greatest value that a channel of `array` may have: `scale`, 255 or 1.
 
-    uint8 and int64 are from 0 to 255 also without `scale`. Every other type raises ValueError then: floats from 0
-    to 1, and 16 bits of which few are used, look the same as a dark picture.
+    Without `scale`, uint8 and int64 are from 0 to 255. Every other type then raises ValueError: floats from 0 to 1,
+    and 16 bits of which few are used, look like a dark picture.
     """
     if scale is None:
         if array.dtype == np.uint8 or array.dtype == np.dtype(int):
@@ -85,7 +85,7 @@ def read_scale(array, scale, str name):
 
 
 def check_range(array, scale, str name):
-    """Raises ValueError that names the first number of `array` that is not from 0 to `scale`, and its place."""
+    """Raises a ValueError that names the first number of `array` that is not from 0 to `scale`, and its place."""
     outside = ~((array >= 0) & (array <= scale))  # nor NaN
     if outside.any():
         place = np.unravel_index(outside.argmax(), array.shape)
@@ -115,7 +115,7 @@ def read_rgb(values, scale=None, background=None, int most_channels=3):
     if array.shape[array.ndim - 1] == 3:
         if array.dtype == np.uint8 and scale == 255:
             return np.ascontiguousarray(array)
-        rows = np.array(array, dtype=np.float64, order="C")  # our own: another thread may write to theirs after the check
+        rows = np.array(array, dtype=np.float64, order="C")  # a copy: another thread may change theirs after the check
         if scale == 1:
             rows *= 255.0
         if not are_channels(rows.reshape(-1)):

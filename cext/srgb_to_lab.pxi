@@ -19,7 +19,7 @@ cdef struct LabF:  # the f of CIE 15, of X/Xn, Y/Yn and Z/Zn
 # Row i holds the exact shares of red, green and blue in X/Xn, Y/Yn and Z/Zn, derived from the primaries
 # (0.64, 0.33), (0.30, 0.60), (0.15, 0.06) and the white (0.3127, 0.3290) of IEC 61966-2-1. They agree with the matrix
 # of the standard when rounded to four decimals. This white has X, Z = 0.950456, 1.089058; other tables round it to
-# 0.95047, 1.08883. Green has the rest of each row, so that a row adds up to 1.
+# 0.95047, 1.08883. Green takes the rest of each row, so that a row adds up to 1.
 cdef double X_RED = 1013504.0 / 2335869.0
 cdef double X_BLUE = 443555.0 / 2335869.0
 cdef double Y_RED = 87098.0 / 409605.0
@@ -34,7 +34,7 @@ cdef double KAPPA = 24389.0 / 27.0
 cdef double power_2_4(double t) noexcept nogil:
     """Returns t to the power of 2.4, for t from 0.05 to 1, to 0.5 units in the last place.
 
-    The pow of the C libraries differ in the last bits. This is t^2 times the fifth root of t^2.
+    C libraries' pow differs in the last bits. This is t^2 times the fifth root of t^2.
     """
     cdef uint64_t bits
     cdef double square = t * t, square_rest = fma(t, t, -square)
@@ -46,7 +46,7 @@ cdef double power_2_4(double t) noexcept nogil:
     for step in range(2):  # two steps of Halley's method
         fifth = root * root * root * root * root
         root *= (2.0 * fifth + 3.0 * square) / (3.0 * fifth + 2.0 * square)
-    # One step of Newton's method, in twice the precision: each product with what its rounding left out.
+    # One step of Newton's method, in twice the precision: each product with its rounding error.
     second = root * root
     second_rest = fma(root, root, -second)
     fourth = second * second
@@ -102,7 +102,7 @@ cdef inline Lab make_lab(double lightness, double a, double b) noexcept nogil:
 
 
 cdef inline LabF convert_linear_rgb_to_lab_f(double r, double g, double b) noexcept nogil:
-    # NOTE: sums start from green, so that a grey is exactly neutral. An a* or b* of 1e-15 would have a hue, and a hue
+    # NOTE: sums start from green, so that a grey is exactly neutral. An a* or b* of 1e-15 would have a hue, and hue
     # counts.
     return LabF(
         lab_f(g + X_RED * (r - g) + X_BLUE * (b - g)),

@@ -83,7 +83,7 @@ def name_image(
     """Returns the colours of an image with their `.share` of its pixels, the largest first, at most `top` of them.
 
     Each pixel counts for the colour that is nearest to it, weighted by its opacity. `image`: a file's path, its content
-    as bytes, or an image of Pillow's (for these install 'sepu[image]'), or an array of shape (height, width, 3) or,
+    as bytes, or a Pillow image (for these install 'sepu[image]'), or an array of shape (height, width, 3) or,
     with alpha, (height, width, 4). `scale`: the greatest value that a channel of an array may have, 1 or 255; only
     uint8 and int64 need none. `within`: merges a colour into a more frequent one that differs by at most this
     ΔE (CIEDE2000); 20 leaves the few dominant ones. Raises ImageError if the image cannot be read, or the array does

@@ -65,7 +65,7 @@ def build_files(facts: Facts) -> dict[str, bytes]:
         [
             {field: getattr(source, field) for field in ("id", "title", "used", "rights", "attribution")}
             for source in facts.sources
-            if source.role != "spellings"  # the colours do not need them, whoever publishes these
+            if source.role != "spellings"  # publishing the colours does not require crediting them
         ]
     )
     index = Palette([rgb_of(color.hex) for color in facts.colors]).build_index(k=limits.inputs.MAX_TOP)
@@ -93,7 +93,7 @@ def build_files(facts: Facts) -> dict[str, bytes]:
 
 
 def encode_spellings(facts: Facts) -> str:
-    """Returns Cython's source of the characters that mean the same, and of other readings; raises FactsError."""
+    """Returns the Cython source of the equivalent characters and of other readings; raises FactsError."""
     pairs = [pair for color in facts.colors for pair in zip(color.zh_hant, color.zh, strict=True)]
     pairs += [(spelling.written, spelling.zh) for spelling in facts.spellings]
     equivalents: dict[str, str] = {}
@@ -175,7 +175,7 @@ def _projection(color: Color, readings: list[Reading], assessment: Assessment) -
 def _rounded(comparison: Comparison | None) -> dict[str, object] | None:
     if comparison is None:
         return None
-    # A printed value is not exact to more than two decimals, and these are the same on every machine.
+    # Published values are exact to two decimals at most, and these are the same on every machine.
     return {"source": comparison.source, "deltaE": round(comparison.delta_e, 2)}
 
 
@@ -184,7 +184,7 @@ def _rounded(comparison: Comparison | None) -> dict[str, object] | None:
 @click.argument("out", type=click.Path(file_okay=False, path_type=Path))
 @click.argument("spellings", type=click.Path(dir_okay=False, path_type=Path))
 def main(facts: Path, out: Path, spellings: Path) -> None:
-    """Build the release in OUT, and the core's file SPELLINGS, from the directory FACTS."""
+    """Build the release in OUT, and the core's SPELLINGS file, from the FACTS directory."""
     spellings.write_text(encode_spellings(load_facts(facts)), "utf-8")
     click.echo(summarize(build_release(facts, out)))
 

@@ -24,9 +24,9 @@ from sepu.library.records import (
     with_measure,
 )
 
-_HINTED = 1000  # names that a mistaken one is compared with
+_HINTED = 1000  # names that an unknown one is compared with
 
-R = TypeVar("R", bound=NamedColor)  # what a collection has, with a difference, with a share
+R = TypeVar("R", bound=NamedColor)  # a colour, then the same with a difference and with a share
 M = TypeVar("M", bound=NamedColor)
 S = TypeVar("S", bound=NamedColor)
 
@@ -65,7 +65,7 @@ class Collection(Generic[R, M, S]):
     def __getitem__(self, key: slice) -> Records[R]: ...
 
     def __getitem__(self, key: str | int | slice) -> R | Records[R]:
-        """Returns the record of a slug, of a Chinese or English name, of a pinyin that is unique, or at a place.
+        """Returns the record with this slug, Chinese or English name or unique pinyin, or at this place.
 
         Raises UnknownNameError for another name, and IndexError for a place that has no record.
         """
@@ -88,7 +88,7 @@ class Collection(Generic[R, M, S]):
         return f"{', '.join(record.hex for record in found)}; take one by its place, or all by named()"
 
     def hint(self, name: str) -> str:
-        """Returns the end of a message: the colours that may be meant by a name that none has; perhaps nothing."""
+        """Returns the end of a message: the colours that an unknown name may mean; perhaps nothing."""
         from difflib import get_close_matches
 
         if len(name) > limits.inputs.NAME_CHARACTERS:
@@ -111,14 +111,15 @@ class Collection(Generic[R, M, S]):
         white: Literal["D65", "D50"] = "D65",
         top: int = 1,
     ) -> Records[M]:
-        """Returns the `top` nearest colours by CIEDE2000, nearest first, equally near ones in their order.
+        """Returns the `top` nearest colours by CIEDE2000, nearest first, ties in the order of the colours.
 
         `color`: '#C83C23', '#fff', three numbers from 0 to 255, a name of the library, a colour of CSS Color 4 such as
         'oklch(0.6 0.2 30)', or a record. Or `lab`: L*, a* and b* under D65, or with `white="D50"` under D50. A colour
         outside sRGB is compared at its true value, and its matches have `in_srgb` False.
 
         Raises ColorError for a text or numbers that are not a colour, and for a name that CSS gives to another value.
-        Raises ValueError for L*a*b* that is not three finite numbers, and unless `top` is from 1 to the number of all.
+        Raises ValueError for L*a*b* that is not three finite numbers, and unless `top` is from 1 to the number of
+        colours.
         """
         if lab is None:
             named = self.named(color) if isinstance(color, str) else ()
@@ -153,13 +154,13 @@ class Collection(Generic[R, M, S]):
         """Returns the colours of an image with their shares of its pixels, the largest share first.
 
         Each pixel counts for the colour that is nearest to it. `image`: a file's path, an open file, its content as
-        bytes, or an image of Pillow's (for these install 'sepu[image]'), or an array of shape (height, width, 3) or,
+        bytes, or a Pillow image (for these install 'sepu[image]'), or an array of shape (height, width, 3) or,
         with alpha, (height, width, 4). A pixel is weighted by its opacity. `scale`: the greatest value that a
         channel of an array may have, 1 or 255; only uint8 and int64, which are from 0 to 255, need none.
         `within`: merges a colour into a more frequent one that differs by at most this ΔE (CIEDE2000); 20 leaves the
         few dominant ones. `top`: how many colours at most.
 
-        Raises ImageError for what cannot be read, and for an array that does not fit its scale.
+        Raises ImageError for an image that cannot be read, and for an array that does not fit its scale.
         """
         if top is not None and whole_number(top, "top") < 1:
             raise ValueError(f"top must be at least 1, not {top}")

@@ -17,7 +17,7 @@ _SWATCH = "display:inline-block;width:3em;height:1.4em;border:1px solid #8888"
 
 
 def html(records: Sequence[NamedColor]) -> str:
-    """Returns a table, which needs no style sheet."""
+    """Returns an HTML table that needs no style sheet."""
     rows = [
         (
             f'<span style="{_SWATCH};background:{line.hex}"></span>',
@@ -55,7 +55,7 @@ def line_of(record: NamedColor) -> Line:
 
 
 class Lines:
-    """Lines in sections, which rich shows as a table. A narrow terminal drops columns, and names them below it."""
+    """Lines in sections, which rich shows as a table. In a narrow terminal it drops columns, and names them below."""
 
     def __init__(self, *sections: Sequence[Line], swatches: bool = True) -> None:
         self._sections = sections

@@ -46,7 +46,7 @@ class Reading(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Spelling(Struct, frozen=True, forbid_unknown_fields=True):
-    """A row of `spellings.csv`: a character that a source equates with one of our names."""
+    """A row of `spellings.csv`: a character that a source equates with one in our names."""
 
     source: Text
     written: Annotated[str, Meta(min_length=1, max_length=1)]
@@ -72,7 +72,7 @@ class Thresholds(Struct, frozen=True, forbid_unknown_fields=True):
 class Source(Struct, frozen=True):
     """A lineage. Sources with the same `voice` count once; the base list has none.
 
-    The file has more for people: where the source was read, and what is known of it.
+    The file has more for people: where the source was read, and what is known about it.
     """
 
     id: Text

@@ -12,9 +12,9 @@ from sepu.library.records import Swatch, SwatchMatch, SwatchShare, is_in_srgb
 class NamedPalette(Collection[Swatch, SwatchMatch, SwatchShare]):
     """Your own colours with names; `match` and `name_image` answer as the library's do.
 
-    `colors`: a mapping of names to whatever `sepu.match` takes for a colour, or pairs of both, at least one. Names
-    and colours may be repeated: each stays, in its order, and ties go to the first. `index`: as
-    `Palette` takes it. Raises ColorError that names what is not a colour.
+    `colors`: at least one, as a mapping of names to any colours that `sepu.match` takes, or as pairs of both. Names
+    and colours may repeat: all stay, in order, and ties go to the first. `index`: as `Palette` takes it. Raises a
+    ColorError that names the value that is not a colour.
     """
 
     attribution: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class NamedPalette(Collection[Swatch, SwatchMatch, SwatchShare]):
         return f"<NamedPalette of {len(self)} colours>"
 
     def palette(self) -> Palette:
-        """Returns the palette of the colours, for arrays; its places are those of `records`."""
+        """Returns the palette of the colours, for arrays; its positions are those of `records`."""
         return self._numbers
 
     def _index_names(self) -> dict[str, list[int]]:

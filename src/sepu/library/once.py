@@ -1,4 +1,4 @@
-"""Values that are made when they are first asked for, by one thread."""
+"""Values that are made on first use, by one thread."""
 
 from functools import cached_property
 from threading import RLock
@@ -10,7 +10,7 @@ _making = RLock()
 
 
 class once(cached_property[T]):  # noqa: N801  # as property and cached_property
-    """A cached property that is made once: threads that ask meanwhile wait for the same. Later no lock is taken."""
+    """A cached property that is made only once: other threads wait for the same value. Later uses take no lock."""
 
     def __get__(self, instance: object, owner: type | None = None) -> T:  # type: ignore[override]
         """Returns the value; makes it, unless another thread has."""

@@ -9,7 +9,7 @@ from sepu.library.css import read_css, read_hex, shown, trim_color, what_to_writ
 from sepu.library.records import NamedColor, hex_of
 
 Rgb = tuple[float, float, float]
-# `Sequence` also stands for a row of an array, which type checkers do not take for one.
+# `Sequence` also stands for a row of an array, which type checkers do not accept as one.
 ColorLike = str | Sequence[float] | Iterable[float] | Mapping[str, float] | NamedColor
 
 FORMS = (
@@ -17,7 +17,7 @@ FORMS = (
     "such as 'oklch(0.6 0.2 30)'"
 )
 
-_PLAIN = (int, float)  # PERF: whether an object is Real takes long to ask
+_PLAIN = (int, float)  # PERF: checking whether an object is Real is slow
 _CHANNEL = r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)%?)"
 _CHANNELS = re.compile(rf"\s*{_CHANNEL}(?:\s*,\s*|\s+){_CHANNEL}(?:\s*,\s*|\s+){_CHANNEL}\s*", re.ASCII)
 
@@ -27,12 +27,12 @@ class ColorError(SepuError, ValueError):
 
 
 def parse_color(color: ColorLike, named: Sequence[NamedColor] = ()) -> Rgb:
-    """Returns red, green and blue, each 0 to 255, and beyond that for a colour of CSS that lies outside sRGB.
+    """Returns red, green and blue, each 0 to 255, or beyond that for a CSS colour outside sRGB.
 
-    `named` has the records of the library that have the text as a name: it then may not be another colour in CSS.
+    `named` has the library's records with this name: the name must not also be another colour in CSS.
 
     Raises:
-        ColorError: `color` is not of the forms that `FORMS` shows.
+        ColorError: `color` has none of the forms that `FORMS` shows.
         TypeError: `color` is neither a text nor three numbers.
     """
     if isinstance(color, NamedColor):
@@ -74,7 +74,7 @@ def _parse_text(text: str, named: Sequence[NamedColor]) -> Rgb:
         raise ColorError(f"{text!r} is one number: write '#{text:0>3}' for HEX, or three numbers such as '200 60 35'")
     if not named and (channels := read_hex(text)):
         return channels
-    # PERF: the form of CSS that is met most needs no parser.
+    # PERF: the most common CSS form needs no parser.
     if form := _CHANNELS.fullmatch(text[4:-1] if text[:4].lower() == "rgb(" and text[-1] == ")" else text):
         return _checked([_number(channel) for channel in form.groups()], text, percent="%" in text)
     css = read_css(text)

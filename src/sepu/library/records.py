@@ -30,12 +30,12 @@ def rgb_of(hex_value: str) -> tuple[int, int, int]:
 
 def hex_of(rgb: Sequence[float]) -> str:
     """Returns `#RRGGBB` of red, green and blue: rounded half up, and clipped to 0 to 255."""
-    # To nine decimals first: doubles make 76.49999999999999 of 30%.
+    # To nine decimals first: in doubles, 30% is 76.49999999999999.
     return "#{:02X}{:02X}{:02X}".format(*(int(round(min(max(channel, 0), 255), 9) + 0.5) for channel in rgb))
 
 
 def is_in_srgb(rgb: Sequence[float]) -> bool:
-    """Returns whether each channel is from 0 to 255, as those of a colour outside sRGB are not."""
+    """Returns whether each channel is from 0 to 255: otherwise the colour lies outside sRGB."""
     red, green, blue = rgb
     return 0 <= red <= 255 and 0 <= green <= 255 and 0 <= blue <= 255
 
@@ -53,12 +53,12 @@ Columns = dict[str, "dataclasses.Field[Any]"]
 
 
 def columns(*names: str) -> Columns:
-    """Returns what makes a class with these attributes a dataclass to others: pandas makes a table of its objects."""
+    """Returns the fields that make a class look like a dataclass, so that pandas makes a table of its objects."""
     return {field.name: field for field in dataclasses.fields(dataclasses.make_dataclass("Columns", names))}
 
 
 class NamedColor(Struct, frozen=True):
-    """A colour with a name, in the library or in a palette of somebody's own."""
+    """A colour with a name, in the library or in a palette of your own."""
 
     __dataclass_fields__: ClassVar[Columns] = {}
 
@@ -82,7 +82,7 @@ class NamedColor(Struct, frozen=True):
 
     @property
     def measure(self) -> str:
-        """Returns what was measured of this colour, for people; nothing for one of a library."""
+        """Returns the colour's difference or share, for people; empty if it has none."""
         return ""
 
     if TYPE_CHECKING:  # each kind of colour has it
@@ -93,7 +93,7 @@ class NamedColor(Struct, frozen=True):
             """Returns its name, for people."""
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the values by name, none of them nested; of these pandas and Polars make the columns of a table."""
+        """Returns the values by name, not nested; pandas and Polars make table columns of them."""
         return dataclasses.asdict(self)
 
     def _repr_html_(self) -> str:
@@ -105,7 +105,7 @@ class NamedColor(Struct, frozen=True):
 class Record(NamedColor, frozen=True, rename="camel", forbid_unknown_fields=True):
     """One colour of the library. `reliability` is confidence in its sources, not an official standard.
 
-    `name` has `zh` (simplified), `zh_hant` (traditional), `pinyin` and `en`; the record has them, too.
+    `name` has `zh` (simplified), `zh_hant` (traditional), `pinyin` and `en`; the record has them too.
     """
 
     __dataclass_fields__: ClassVar[Columns] = columns(
@@ -174,9 +174,9 @@ def _share(entry: Any) -> str:  # noqa: ANN401
 
 
 class Match(Record, frozen=True, rename="camel"):
-    """A colour of the library, and its CIEDE2000 difference from the colour that was asked for.
+    """A colour of the library, and its CIEDE2000 difference from the requested colour.
 
-    `in_srgb` says whether sRGB has the colour that was asked for. If not, it is matched where it is, and not clipped.
+    `in_srgb` says whether the requested colour lies in sRGB. If not, it is matched at its true value, not clipped.
     """
 
     __dataclass_fields__: ClassVar[Columns] = columns(*Record.__dataclass_fields__, "delta_e", "in_srgb")
@@ -196,7 +196,7 @@ class Share(Record, frozen=True, rename="camel"):
 
 
 class SwatchMatch(Swatch, frozen=True, rename="camel"):
-    """A colour of a palette with names, and what `Match` says."""
+    """A colour of a palette with names, with the values of `Match`."""
 
     __dataclass_fields__: ClassVar[Columns] = columns(*Swatch.__dataclass_fields__, "delta_e", "in_srgb")
     measure = property(_difference)
@@ -226,7 +226,7 @@ class Records(tuple[R, ...]):
     def __getitem__(self, key: slice) -> "Records[R]": ...
 
     def __getitem__(self, key: SupportsIndex | slice) -> "R | Records[R]":
-        """Returns the record at a place, or those of a slice, which are shown alike."""
+        """Returns the record at a place, or the `Records` of a slice."""
         return Records(super().__getitem__(key)) if isinstance(key, slice) else super().__getitem__(key)
 
     def _repr_html_(self) -> str:

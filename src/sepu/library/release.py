@@ -68,9 +68,9 @@ class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
     """A verified release: its manifest, and a collection of its records in library order.
 
     Iterable, with a length; `release["fei-hong"]` is the record of that slug or name. It makes a `palette()` and an
-    index of the `names()`, which answer with positions in `records`: keep them, making them takes milliseconds. `index`
+    index of the `names()`, which answer with positions in `records`: keep them: making them takes milliseconds. `index`
     makes matching faster; if it is None, the answers are the same. `attribution` has the lines that must go with
-    whatever is made of the colours.
+    anything made from the colours.
     """
 
     manifest: Manifest
@@ -82,7 +82,7 @@ class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
     _share = Share
 
     def __repr__(self) -> str:
-        """Names the version only: the index alone has some hundred thousand bytes."""
+        """Names only the version: the index alone has hundreds of thousands of bytes."""
         return f"<Release {self.manifest.version}>"
 
     def search(self, q: str, *, limit: int = 10) -> Records[Record]:
@@ -100,7 +100,7 @@ class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
         return f"{_listed(found)}; use a slug"
 
     def hint(self, name: str) -> str:
-        """Returns the end of a message: the colours that may be meant by a name that none has; perhaps nothing."""
+        """Returns the end of a message: the colours that an unknown name may mean; perhaps nothing."""
         near = self.search(name, limit=4) if len(name) <= limits.inputs.MAX_QUERY else ()
         more = f"; sepu search {name} shows more" if len(near) > 3 else ""
         return f"; perhaps you mean {_listed(near[:3])}{more}" if near else ""
@@ -110,7 +110,7 @@ class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
         return self.names()
 
     def _index_names(self) -> dict[str, list[int]]:
-        """By slug, and by folded name: a slug is of one colour, whatever else has it as a name."""
+        """By slug and by folded name: a slug names one colour, even if others have it as a name."""
         places: dict[str, list[int]] = {}
         for place, record in enumerate(self.records):
             name = record.name
@@ -121,7 +121,7 @@ class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
     def palette(self) -> Palette:
         """Makes the palette of the records' colours; positions in it are those of `records`.
 
-        Raises ReleaseError if the index is not one of these colours.
+        Raises ReleaseError if the index belongs to other colours.
         """
         try:
             return Palette([rgb_of(record.hex) for record in self.records], self.index)
@@ -129,7 +129,7 @@ class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
             raise ReleaseError(f"{INDEX}: {error}") from error
 
     def names(self) -> NameIndex:
-        """Makes the index of the records' names; a search returns the indices of records."""
+        """Makes the index of the records' names; a search returns positions in `records`."""
         return build_name_index(self.records)
 
 
@@ -138,7 +138,7 @@ def _listed(records: Sequence[Record]) -> str:
 
 
 def load_release(directory: Traversable | None = None) -> Release:
-    """Reads the release in `directory`, or the one that this package carries; raises ReleaseError."""
+    """Reads the release in `directory`, or the one in this package; raises ReleaseError."""
     if directory is None:
         directory = files("sepu.library") / "release"
     manifest = _decode(MANIFEST, _read(directory, MANIFEST), Manifest)

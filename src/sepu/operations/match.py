@@ -50,7 +50,7 @@ class MatchInput(msgspec.Struct, frozen=True):
 
     @property
     def units(self) -> int:
-        """Returns what the match is charged: one unit for each colour."""
+        """Returns the units that the match costs: one for each colour."""
         return len(self.colors)
 
     def fingerprint(self) -> bytes:
@@ -73,7 +73,7 @@ def parse_match(body: bytes) -> MatchInput:
         try:
             usual = _read_usual(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            pass  # what follows accepts it after all, or names its first fault
+            pass  # the code below accepts it after all, or names its first fault
         else:
             return MatchInput(tuple(map(_channels, usual.colors)), usual.top)
     if not body.strip(b" \t\r\n"):
@@ -96,7 +96,7 @@ def _decode(body: bytes) -> object:
         try:
             return _read(body)
         except msgspec.ValidationError:
-            # JSON has no largest number: 1e400 is well-formed. It is out of our bounds, and so is what stands for it.
+            # JSON has no largest number: 1e400 is well-formed. It is out of range, and so is its replacement.
             return _read(_STRING_OR_NUMBER.sub(_shrink, body))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise InputError("invalid_json") from None
@@ -116,7 +116,7 @@ def _rgb(colors: list[object]) -> tuple[tuple[float, float, float], ...]:
 
 
 def _first_fault(colors: list[object]) -> str:
-    """Returns the pointer to the first invalid colour, or to its first invalid channel if it has no other member."""
+    """Returns the pointer to the first invalid colour, or to its first invalid channel if it has no unknown member."""
     index, color = next((index, color) for index, color in enumerate(colors) if not _is_valid(color, _Rgb))
     pointer = f"/colors/{index}"
     if isinstance(color, dict) and color.keys() <= {"r", "g", "b"}:

@@ -11,7 +11,7 @@ from sepu import limits
 from sepu._names import NameIndex
 from sepu.errors import InputError
 
-# What \s of JSON Schema matches and JavaScript trims, so that docs/openapi.yaml can express it. Python's set differs.
+# What JSON Schema's \s matches and JavaScript trims, so that docs/openapi.yaml can express it. Python's set differs.
 _WHITE_SPACE = (
     "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
@@ -38,13 +38,13 @@ def parse_search(query: str) -> SearchInput:
 
     Raises:
         InputError: `unknown_parameter`, `invalid_q` or `invalid_limit`. Its pointer names the parameter, and
-            is empty if that is unknown or the query cannot be decoded.
+            is empty if the parameter is unknown or the query cannot be decoded.
     """
     if _BROKEN_ESCAPE.search(query):
         raise InputError("invalid_q")
     try:
         given = parse_qs(query, keep_blank_values=True, errors="strict")
-    except ValueError:  # bytes that are not UTF-8 are no name
+    except ValueError:  # bytes that are not UTF-8 are not a name
         raise InputError("invalid_q") from None
     if not given.keys() <= _PARAMETERS:
         raise InputError("unknown_parameter")
