@@ -94,7 +94,7 @@ cdef inline double compute_lightness_term(const SortedColours* colours, double o
 
 
 cdef inline double bound_lighter_block(const SortedColours* colours, Py_ssize_t block, double lightness) noexcept nogil:
-    """Returns the least difference between a query and `block` or a lighter one; INFINITY if there is none."""
+    """Returns a lower bound on the difference to `block` and lighter ones; INFINITY if there are none."""
     if block == count_blocks(colours.size):
         return INFINITY
     cdef double darkest = colours.blocks[block].lightness[0]
@@ -102,7 +102,7 @@ cdef inline double bound_lighter_block(const SortedColours* colours, Py_ssize_t 
 
 
 cdef inline double bound_darker_block(const SortedColours* colours, Py_ssize_t block, double lightness) noexcept nogil:
-    """Returns the least difference between a query and `block` or a darker one; INFINITY if there is none."""
+    """Returns a lower bound on the difference to `block` and darker ones; INFINITY if there are none."""
     if block < 0:
         return INFINITY
     return compute_lightness_term(colours, lightness, colours.blocks[block].lightness[LANES - 1])
@@ -252,7 +252,7 @@ def read_index(bytes index, bytes digest not None, Py_ssize_t size, str differen
         raise ValueError("index belongs to another palette")
     number_type = np.dtype(list_type(size))
     if len(numbers) != 4 * cell_count + number_type.itemsize * list_count:
-        raise ValueError("index is truncated, or longer than its lists")
+        raise ValueError("index is truncated, or has further bytes")
     if hash_parts(header, numbers) != checksum:
         raise ValueError("index is not intact: its SHA-256 differs")
     cells = np.frombuffer(numbers, np.uint32, cell_count)
@@ -430,7 +430,7 @@ cdef count_threads(threads):
     if threads is None:
         return os.cpu_count() or 1
     if not isinstance(threads, int) or threads < 1:
-        raise ValueError(f"threads must be at least 1, or None, not {threads}")
+        raise ValueError(f"threads must be an int of at least 1, or None, not {threads!r}")
     return threads
 
 
@@ -566,7 +566,7 @@ cdef class Palette:
     def build_index(self, *, int k=10, threads=None, progress=None):
         """Builds an index of the palette for up to `k` nearest colours, k from 1 to 10, and returns it as bytes.
 
-        The same palette always gives the same bytes. If you store them, `Palette(rgb, index=bytes)` builds nothing.
+        The same palette always gives the same bytes. Pass them to `Palette` as `index`, and it builds none.
         Releases the GIL. `threads`: how many to use; None means one for each processor. `progress` is called with the
         fraction done, above 0 and up to 1.
         """

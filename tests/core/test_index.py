@@ -118,9 +118,9 @@ def test_an_index_for_too_few_or_too_many(members: NDArray[np.float64], k: int) 
 
 @pytest.mark.parametrize("threads", [0, -1, 1.5, "2"])
 def test_no_number_of_threads(members: NDArray[np.float64], threads: object) -> None:
-    with pytest.raises(ValueError, match="threads must be at least 1"):
+    with pytest.raises(ValueError, match="threads must be an int of at least 1"):
         Palette(members, scale=255).build_index(threads=threads)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="threads must be at least 1"):
+    with pytest.raises(ValueError, match="threads must be an int of at least 1"):
         Palette(members, scale=255).nearest_batch(members, 1, threads=threads, scale=255)  # type: ignore[arg-type]
 
 
@@ -260,7 +260,7 @@ def test_a_truncated_index(members: NDArray[np.float64], index: bytes) -> None:
     for end in (0, 7, HEADER.size - 1, HEADER.size, HEADER.size + 4 * ROOT_CELLS, len(index) - 2, len(index) - 1):
         refused(members, index[:end], "truncated")
     refused(members, index + bytes(1), "truncated")
-    refused(members, index + bytes(2), "longer than its lists")
+    refused(members, index + bytes(2), "has further bytes")
 
 
 def test_what_is_no_index(members: NDArray[np.float64], index: bytes) -> None:

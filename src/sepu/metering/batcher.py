@@ -1,4 +1,4 @@
-"""The ledger for an event loop. Calls that arrive while a statement is under way share the next one, as a batch.
+"""Access to the ledger for an event loop. Calls that arrive during a statement share the next one, as a batch.
 
 A batch is one statement, one round trip and one commit for many charges, over one session. A call is sent immediately
 if no batch is under way. A batch does for each call what that call would do alone. If the database refuses a batch
@@ -139,7 +139,7 @@ class Batcher:
             self._end(call, call.command.refused(code))
 
     def _retry_or_fail(self, calls: Sequence[PendingCall], error: Exception, joined: bool) -> None:
-        """Retries a batch if one call caused the error. Otherwise fails its calls, because some may have executed."""
+        """Retries a batch if one call caused the error. Otherwise fails its calls, because it may have committed."""
         if joined and (getattr(error, "sqlstate", None) or "").startswith(_ONE_IS_TO_BLAME):
             self._retry(calls, error)
             return
@@ -168,7 +168,7 @@ class Batcher:
         """Sends the calls of these accounts one by one for a while, so that they delay no other account."""
         until = self._loop.time() + seconds
         self.isolated.update(dict.fromkeys([call.account for call in calls], until))
-        # The queue may hold retried calls: while they were under way, another call got their account isolated.
+        # Checks all accounts: that of a retried call may have been isolated while the call was under way.
         for call in self.batches.queue.take_where(lambda call: call.account in self.isolated):
             self.singles.add(call)
         self._sweep_later()
@@ -221,7 +221,7 @@ class Batcher:
                 report_failure(UnsafeSettingsError(answer.broken_settings), self._observer)
         self._observer.probed(self._is_ready)
         if not self._is_ready:
-            self.probes.disconnect()  # it may no longer be the primary; the next probe finds the new one
+            self.probes.disconnect()  # perhaps no longer the primary; the next probe finds the new one
         probing, self._probing = self._probing, []
         for done in probing:
             _call_back(done, self._is_ready)
@@ -230,7 +230,7 @@ class Batcher:
         try:
             return await self._connect()
         except UnsafeSettingsError:
-            self.probes.disconnect()  # one opened before the setting changed would still report ready
+            self.probes.disconnect()  # a session from before the change would still report ready
             raise
 
     def _connected(self, session: Session) -> None:

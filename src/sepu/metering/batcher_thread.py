@@ -1,4 +1,4 @@
-"""The ledger for threads: a batcher on an event loop in its own thread. Other threads wait for its answers."""
+"""Access to the ledger for threads: a batcher on an event loop in its thread. Other threads wait for its answers."""
 
 import asyncio
 import signal

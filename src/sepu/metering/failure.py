@@ -22,6 +22,7 @@ _KNOWN_CAUSE = re.compile(
     rf"|failed to resolve host '{_HOST}': [^\n]{{1,300}}"
     rf"|host: '{_HOST}', port: '\d*', hostaddr: '[\w.:%]*': connection timeout expired"
     r"|connection timeout expired|wait timeout expired|server closed the connection unexpectedly"
+    r"|the first statement was not answered"
     rf'|definition of service "{_HOST}" not found'
 )
 _OURS = {
@@ -49,7 +50,7 @@ def report_fault(raised: BaseException, what: str = "a callback failed") -> None
 
 
 def _cause(error: Exception) -> str:
-    """Returns the cause of an error without an SQLSTATE: never a message of the server, which could quote a row."""
+    """Returns the cause of an error without an SQLSTATE: never a reply to a statement, which could quote a row."""
     if isinstance(error, UnreadableValueError | SettingsError | StandbySilentError | UnsafeSettingsError):
         cause = " ".join(str(error).split())
     elif isinstance(error, psycopg.OperationalError):

@@ -53,7 +53,7 @@ class FairQueue:
         return not self.accounts.keys() <= self._under_way
 
     def take(self, most: int) -> list[PendingCall]:
-        """Takes the next call and others that can share its statement, up to `most` in all, in the accounts' turns.
+        """Takes the next call and others that can share its statement, up to `most` in all, account by account.
 
         Skips accounts that have calls under way or whose next call needs a different statement. They keep their place.
         """

@@ -60,7 +60,7 @@ class Usage(msgspec.Struct, frozen=True):
 def is_month(text: str) -> bool:
     """Returns whether a string is a period: a UTC month such as 2027-01, from the year 1000 to 9989.
 
-    Later months are too close to 9999, the last year of Python's dates.
+    Arithmetic on later months could pass 9999, the last year of Python's dates.
     """
     return re.fullmatch(r"(?!999)[1-9][0-9]{3}-(0[1-9]|1[0-2])", text) is not None
 

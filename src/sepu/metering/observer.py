@@ -2,7 +2,7 @@
 
 
 class LedgerObserver:
-    """Observes commands and calls to the database. This base class does nothing."""
+    """Observes commands and the statements that carry them. This base class does nothing."""
 
     def command_began(self) -> None:
         """Counts a command that has begun to wait for its answer."""
@@ -11,10 +11,10 @@ class LedgerObserver:
         """Counts a command whose caller has an answer, or an exception."""
 
     def call_answered(self, commands: int) -> None:
-        """Counts a call that the database answered, and its number of commands."""
+        """Counts an answered statement, and its commands."""
 
     def call_failed(self, sqlstate: str) -> None:
-        """Counts a failed call or attempt to connect. `sqlstate` is empty if the server gave none."""
+        """Counts a failed statement or attempt to connect. `sqlstate` is empty if the server gave none."""
 
     def probed(self, ready: bool) -> None:
         """Reports whether a charge can be committed now."""

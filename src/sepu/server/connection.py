@@ -115,7 +115,7 @@ class Connection(asyncio.BufferedProtocol):
         self._keep_alive = True  # whether our checks allow it; the parser decides too
         self._body: list[bytes] = []
         self._body_bytes = 0
-        self._other_bytes = 0  # received for its head, then for its chunk framing, without the previous request's
+        self._other_bytes = 0  # of head and chunk framing; not counting the slice in which it began
         # The requests already parsed.
         self._requests: deque[_Request] = deque()
         self._current: _Request | None = None

@@ -2,7 +2,7 @@
 -- raises it: ok, charged, replayed, or an error code of the contract.
 --
 -- The time is an argument so that a test can cross into another month. Its default is the database's clock.
--- Each statement reads or writes one table, by its primary key.
+-- Each statement of a request reads or writes one table, by its primary key.
 -- Every lock wait ends before the worker gives up on the call, so the worker learns that nothing happened.
 --
 -- The functions that the service calls run with the owner's rights, so the service's role needs none on the tables.
@@ -13,6 +13,7 @@
 -- The calls between functions. Each of the first three has a counterpart for batches, `..._each`, which calls the same
 -- functions for each request.
 --   meter_request -> meter_one      -> authenticate, count_request, is_limited, record_events
+--   count_request -> is_limited
 --   read_usage    -> read_usage_one -> authenticate, count_request
 --   admit         -> admit_one      -> authenticate, count_request
 --   key_secret, probe (called by the service; call none)
@@ -169,7 +170,7 @@ end $$;
 
 -- Records an event for each threshold that a charge of p_units crossed, and makes it due for delivery immediately.
 --
--- The charge has locked the counter, which normally has never been as high. If the event exists anyway, because the
+-- The charge has locked the counter, which normally was never this high. If the event exists anyway, because the
 -- counter was lowered by hand, the charge must still succeed.
 create or replace function sepu.record_events(
     p_account_id text, p_period text, p_meter text, p_thresholds bigint[], p_unit_limit integer, p_committed integer,
@@ -312,11 +313,11 @@ end $$;
 
 -- The settings that the ledger's promises rely on, and the values that they need. A session inherits most of them from
 -- its role and database. `client_encoding`, DateStyle and TimeZone are not here: hosts.py sets them for each connection.
---   default_transaction_isolation: at any other level, an account's simultaneous charges fail.
+--   default_transaction_isolation: at a higher level, an account's simultaneous charges fail.
 --   synchronous_commit: with any other value, an answered charge can be lost.
 --   session_replication_role: `replica` turns foreign keys off.
 --   track_activities: if off, nothing shows that commits are waiting for a silent standby.
---   zero_damaged_pages, ignore_checksum_failure: if on, damaged rows go missing without an error.
+--   zero_damaged_pages, ignore_checksum_failure: if on, damaged rows go missing or are read as they are.
 --   fsync, full_page_writes: if off, an answered charge can be lost. They are server-wide, so no session checks them.
 create or replace function sepu.needed_settings() returns table (name text, accepted text[], inherited boolean)
 language sql immutable as $$
@@ -435,7 +436,7 @@ exception when others then
 end $$;
 
 -- Returns the secret that makes the tags of API keys (key_format.py). Without it, sepu cannot tell a real key from a
--- made-up one, so a database whose row was not restored serves nobody.
+-- made-up one, so a database restored without it serves nobody.
 create or replace function sepu.key_secret(out secret bytea) language plpgsql stable security definer
   set search_path = pg_catalog, pg_temp as $$
 begin
@@ -480,7 +481,7 @@ end $$;
 -- Deletes up to p_limit of a counter's results that are older than p_days, and adds their units to the counter's pruned
 -- units and to the totals for each day and key.
 --
--- Locks the counter first, as a charge does. The caller names the counter, so a result without one is never deleted.
+-- Locks the counter first, as a charge does. Callers name an existing counter, so results without one stay.
 -- Finds the account's results by primary key, even if the statistics are old. An index on created_at would cost each
 -- charge a write, only to avoid reading the account's few thousand rows once in three months.
 create or replace function sepu.prune_results(
@@ -526,9 +527,9 @@ end $$;
 --   added
 --   repeated: the same adjustment was added before
 --   other: the id belongs to another adjustment
---   over: the month can no longer be granted
+--   over: the month takes no more grants
 --   ahead: the month cannot be credited yet
---   below, beyond: the units are not from lowest to highest
+--   below, beyond: the units are outside lowest..highest
 --
 -- The caller has locked the account, so nobody else adds the same id. This locks the counter, and charges wait for it
 -- until the transaction ends, so the caller must end it immediately.
