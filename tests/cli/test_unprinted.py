@@ -62,12 +62,8 @@ def test_a_connection_lost_in_a_change_leads_to_the_history(run: Run, monkeypatc
 def test_a_list_that_cannot_be_printed_fails(ledger_url: str, issued: IssuedKey) -> None:
     for words in ("account list", f"key list {issued.account_id} --csv", "list --format css", "match c83c23"):
         assert_failed(redirected(ledger_url, words, "> /dev/full"), "No space left on device")
-        assert_failed(redirected(ledger_url, words, ">&-"), "standard output is closed")
-
-
-def test_nothing_is_made_if_it_cannot_be_shown(connection: psycopg.Connection, ledger_url: str) -> None:
-    assert_failed(redirected(ledger_url, "account create", ">&-"), "standard output is closed")
-    assert connection.execute("select count(*) from sepu.account").fetchone() == (0,)
+        if words.startswith(("list", "match")):  # test_every_command.py has those of a database
+            assert_failed(redirected(ledger_url, words, ">&-"), "standard output is closed")
 
 
 def test_an_event_that_was_not_printed_is_not_delivered(connection: psycopg.Connection, ledger_url: str) -> None:

@@ -95,6 +95,7 @@ def test_an_export_of_a_month(run: Run, connection: psycopg.Connection, customer
     for added in (("grant", "500"), ("credit", "100", "--month", THIS)):
         done = printed(run(added[0], "add", "cus_1", "color_match", *added[1:], "--reason", "fair", "--json"))
         assert (done["kind"], done["units"], done["reason"]) == (added[0], int(added[1]), "fair")
+    assert printed(run("account", "show", "cus_1", "--json"))["matchLimit"] == 2600
     exported = lines(run("export-usage", THIS, "--json"))
     found = {line["meter"]: [(each["what"], each["from"], each["to"]) for each in line["changes"]] for line in exported}
     assert found == {

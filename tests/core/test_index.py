@@ -252,7 +252,7 @@ def test_an_index_of_another_palette(members: NDArray[np.float64], index: bytes)
     refused(np.nextafter(members, 1), index, "another palette")
     with pytest.raises(ValueError, match="another palette"):
         Palette(lab=srgb_to_lab(members, scale=255), index=index)
-    with pytest.raises(ValueError, match="another difference"):
+    with pytest.raises(ValueError, match="a different difference"):
         Palette(members, index, difference="cie76", scale=255)
 
 

@@ -1,4 +1,4 @@
-"""What the model does not show of grants and credits: defaults, messages, charges at the same time, and damage."""
+"""What the model does not show of grants and credits: messages, charges at the same time, and damage."""
 
 from functools import partial
 from typing import Any
@@ -8,17 +8,11 @@ from psycopg import Connection
 from tests.metering.conftest import NOON, Customer, HeldUp, MakeCustomer, OpenSession, until_gone
 
 from sepu import limits
-from sepu.admin import accounts
 from sepu.admin.audit import audit
-from sepu.admin.export import export_usage
 from sepu.admin.grants_and_credits import Adjustment, adjust_usage, list_adjustments
-from sepu.admin.usage import MonthUsage, nearest_limits, show_usage
 from sepu.errors import SepuError
 
-of_all_accounts = pytest.mark.usefixtures("own_ledger")
-
 MARCH = "2031-03"
-MOST = 2**31 - 1  # what an integer holds
 
 
 def grant(connection: Connection, customer: Customer, units: int, period: str = MARCH, **given: Any) -> Adjustment:
@@ -29,34 +23,6 @@ def grant(connection: Connection, customer: Customer, units: int, period: str = 
 
 def credit(connection: Connection, customer: Customer, units: int, period: str) -> Adjustment:
     return adjust_usage(connection, "credit", customer.account_id, "color_match", units, reason="Outage", period=period)
-
-
-def limit(connection: Connection, customer: Customer, key: str = "key-much", **asked: Any) -> int | None:
-    """What a charge that fits no limit is told."""
-    answer = customer.meter(connection, key, units=MOST, **asked)
-    assert answer.outcome == "quota_exceeded"
-    return answer.limit
-
-
-def of_month(connection: Connection, customer: Customer, period: str) -> MonthUsage:
-    ((match, _),) = (found.usage for found in export_usage(connection, period, customer.account_id))
-    return match
-
-
-@of_all_accounts
-def test_it_is_of_this_month_unless_another_is_named(connection: Connection, make_customer: MakeCustomer) -> None:
-    customer = make_customer(match_limit=10)
-    customer.meter(connection)  # of another month
-    adjust_usage(connection, "grant", customer.account_id, "color_match", 30, reason="Fair")
-    shown = show_usage(connection, customer.account_id)
-    assert [(used.limit, used.granted) for used in shown.usage] == [(40, 30), (1000, 0)]
-    assert accounts.show_account(connection, customer.account_id).limits["color_match"] == 40
-    assert of_month(connection, customer, shown.usage[0].period).limit == 40
-    with connection.transaction():
-        ((now,),) = connection.execute("select now()")
-        assert customer.meter(connection, "key-0002", units=32, at=now).outcome == "charged"
-    assert [found.usage[0].limit for found in nearest_limits(connection, 80, 10)] == [40]
-    assert nearest_limits(connection, 81, 10) == []
 
 
 @pytest.mark.parametrize(
@@ -139,7 +105,7 @@ TAMPERED: dict[str, list[tuple[int | None, ...]]] = {
 }
 
 
-@of_all_accounts
+@pytest.mark.usefixtures("own_ledger")
 def test_the_audit_names_what_was_lost_or_made_up(connection: Connection, customer: Customer) -> None:
     customer.meter(connection, units=10, at=NOON.replace(year=2025))
     grant(connection, customer, 7)

@@ -235,21 +235,6 @@ def test_a_value_that_cannot_be_read_fails_its_call_at_once(
     assert "UnreadableValueError: DataError" in caplog.text
 
 
-def test_a_fault_of_ours_is_told_to_each(database_url: str, customer: Customer) -> None:
-    def broken(_rows: Sequence[tuple[Any, ...]]) -> Metered:
-        raise ZeroDivisionError
-
-    good = customer.request()
-    bad = Command(good.statement, good.parameters, broken, good.joined_statement)
-
-    async def scene(company: AwaitedBatcher) -> None:
-        answers = await together(company, [good, bad, bad])
-        assert outcomes(answers) == ["charged", "ZeroDivisionError", "ZeroDivisionError"]
-        assert (await company.run(good)).outcome == "replayed"
-
-    play(database_url, scene)
-
-
 class InstantSession(Session):
     def __init__(self) -> None:
         self.key_secret, self.is_closed = bytes(32), False
