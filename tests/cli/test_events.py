@@ -5,6 +5,7 @@ import hmac
 import json
 import signal
 import threading
+import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -282,8 +283,10 @@ def test_an_answer_is_recorded_while_others_hang(events: Events, program: list[s
     others = [events.customer() for _ in range(limits.webhooks.CONCURRENT)]
     let_go = events.hang(*hanging)
     metrics = ("--metrics-file", "/dev/null/nowhere")  # which cannot be written
-    with running([*program, *metrics]):
+    with running([*program, *metrics]) as process:
         until(lambda: len(list(list_events(events.connection, state="delivered"))) == 3 * len(others), seconds=10)
+        process.terminate()
+        time.sleep(1)  # it has heard that, and goes on
         let_go.set()
     assert events.all_delivered(), "what is being sent at a stop is sent"
     assert len(events.hooks.ids) == len(set(events.hooks.ids))

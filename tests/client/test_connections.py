@@ -6,6 +6,7 @@ import gzip
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -485,3 +486,8 @@ def test_a_call_at_the_exit_of_the_interpreter_ends_with_an_answer_or_an_error_o
         done = completed([sys.executable, "-c", AT_EXIT, peer.url])
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() in (["0", "0", "0"], ["0", "NoAnswerError the-one-key", "0"])
+
+
+def test_a_silent_address_leaves_time_for_the_others() -> None:
+    silent, other = connections.shares([(socket.AF_INET, ("192.0.2.1", 80))] * 2, time.monotonic() + 10)
+    assert silent[1] <= 5 < 9 < other[1] <= 10

@@ -70,6 +70,7 @@ def parsed(answer: bytes) -> tuple[int, dict[str, str], bytes]:
     status, *lines = head.decode().split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
     assert len(body) == int(headers["content-length"])
+    assert headers["date"].endswith(" GMT")
     return int(status.split()[1]), headers, body
 
 

@@ -449,3 +449,9 @@ def test_what_is_no_file_is_told(tmp_path: Path) -> None:
     for name, reason in (("a.gpl", "is not a file"), ("b.gpl", "No such file"), ("c\0.gpl", "null")):
         with pytest.raises(sepu.PaletteError, match=reason):
             sepu.read_palette(tmp_path / name)
+
+
+def test_a_name_is_text_in_a_notebook() -> None:
+    shown = sepu.NamedPalette({"<b>&": "#fff"})[:1]._repr_html_()
+    assert "&lt;b&gt;&amp;" in shown
+    assert "<b>" not in shown

@@ -1,7 +1,7 @@
 import psycopg
 import pytest
 from psycopg import Connection
-from tests.metering.conftest import Customer
+from tests.metering.conftest import Customer, HeldUp, OpenSession
 
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey
@@ -64,3 +64,13 @@ def test_the_id_of_a_key_finds_its_account(connection: psycopg.Connection) -> No
         find_account(connection, f"{issued.account_id}-aaaaaaaa")
     accounts.create_account(connection, "standard", external_id=issued.key_id)  # which has the same form
     assert find_account(connection, issued.key_id) == issued.account_id
+
+
+def test_two_operators_at_once_give_an_external_id_to_one(session: OpenSession, held_up: HeldUp) -> None:
+    first, second = session(), session()
+    first.execute("begin")
+    made = accounts.create_account(first, "standard", external_id="at-once")
+    with pytest.raises(AccountError, match=f"'at-once' is that of account {made.account_id}"):
+        held_up(
+            lambda: accounts.create_account(second, "standard", external_id="at-once"), lambda: first.execute("commit")
+        )

@@ -59,6 +59,8 @@ def test_the_hosts_of_a_service_are_named_and_its_settings_respected(service: Pa
 def test_what_is_not_set_is_limited_and_several_hosts_have_to_take_writes(operator: bool) -> None:
     found = settings("postgresql://a,b/", operator=operator)
     assert found["connect_timeout"] == str(limits.database.CONNECT_SECONDS)
+    seconds = limits.database.OPERATOR_SILENT_SECONDS if operator else limits.database.CONNECT_SECONDS
+    assert found["tcp_user_timeout"] == str(1000 * seconds), "libpq counts milliseconds"
     assert found["target_session_attrs"] == "read-write"
     assert found["application_name"] == "sepu"
     # Only an operator may look at a standby.

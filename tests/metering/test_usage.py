@@ -1,6 +1,6 @@
 """Usage near limits, what changed of plans, and a month's export."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from psycopg import Connection
@@ -11,7 +11,7 @@ from sepu.admin.audit import audit
 from sepu.admin.export import check_begun, count_exported, export_usage
 from sepu.admin.plans import delete_plan, set_plan
 from sepu.admin.prune import prune
-from sepu.admin.usage import nearest_limits
+from sepu.admin.usage import days_of_month, nearest_limits
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS
 
@@ -127,3 +127,8 @@ def test_it_fetches_page_by_page(
     assert connection.execute("fetch all from export_usage").fetchall() != [], "the rest has not been sent"
     lines.close()  # as the end of whoever reads the output does
     assert connection.execute("select name from pg_cursors").fetchall() == []
+
+
+def test_months_have_their_days() -> None:
+    for month, days in (("2027-01", 31), ("2027-02", 28), ("2028-02", 29), ("2026-11", 30), ("2026-12", 31)):
+        assert days_of_month(month) == (date.fromisoformat(f"{month}-01"), date.fromisoformat(f"{month}-{days}"))

@@ -78,6 +78,7 @@ def test_no_answer_leaves_anything_to_the_next_message(hooks: Running) -> None:
         for _ in range(2):
             assert sending("message", {}).result(60) == EndpointAnswer()
     assert "cookie" not in hooks.received[1].headers
+    assert hooks.received[1].headers["connection"] == "close"
 
 
 def garbage(peer: Peer) -> None:
