@@ -64,8 +64,8 @@ cdef int find_difference(name) except -1:
 
 # The nearest colours of a palette; docs/develop/matching.md proves that the search finds what a full scan finds.
 
-# Exceed any rounding error in a difference or its lower bound: the first one relatively, the second one absolutely,
-# where squares underflow.
+# Each exceeds any rounding error in a difference or its lower bound: a relative one, and an absolute one where squares
+# underflow.
 cdef double RELATIVE_ERROR = 1e-12, LEAST_ERROR = 1e-150
 
 
@@ -247,12 +247,12 @@ def read_index(bytes index, bytes digest not None, Py_ssize_t size, str differen
     if magic != INDEX_MAGIC or version != INDEX_VERSION:
         raise ValueError(f"index is not of version {INDEX_VERSION}")
     if name.rstrip(b"\0") != difference.encode():
-        raise ValueError("index was built for a different difference")
+        raise ValueError("index was built for another difference")
     if colours != size or of_palette != digest:
         raise ValueError("index belongs to another palette")
     number_type = np.dtype(list_type(size))
     if len(numbers) != 4 * cell_count + number_type.itemsize * list_count:
-        raise ValueError("index is truncated, or has further bytes")
+        raise ValueError("index is truncated, or has extra bytes")
     if hash_parts(header, numbers) != checksum:
         raise ValueError("index is not intact: its SHA-256 differs")
     cells = np.frombuffer(numbers, np.uint32, cell_count)
@@ -566,7 +566,7 @@ cdef class Palette:
     def build_index(self, *, int k=10, threads=None, progress=None):
         """Builds an index of the palette for up to `k` nearest colours, k from 1 to 10, and returns it as bytes.
 
-        The same palette always gives the same bytes. Pass them to `Palette` as `index`, and it builds none.
+        The same palette always gives the same bytes. Pass them to `Palette` as `index` to avoid a rebuild.
         Releases the GIL. `threads`: how many to use; None means one for each processor. `progress` is called with the
         fraction done, above 0 and up to 1.
         """

@@ -252,7 +252,7 @@ def test_an_index_of_another_palette(members: NDArray[np.float64], index: bytes)
     refused(np.nextafter(members, 1), index, "another palette")
     with pytest.raises(ValueError, match="another palette"):
         Palette(lab=srgb_to_lab(members, scale=255), index=index)
-    with pytest.raises(ValueError, match="a different difference"):
+    with pytest.raises(ValueError, match="another difference"):
         Palette(members, index, difference="cie76", scale=255)
 
 
@@ -260,7 +260,7 @@ def test_a_truncated_index(members: NDArray[np.float64], index: bytes) -> None:
     for end in (0, 7, HEADER.size - 1, HEADER.size, HEADER.size + 4 * ROOT_CELLS, len(index) - 2, len(index) - 1):
         refused(members, index[:end], "truncated")
     refused(members, index + bytes(1), "truncated")
-    refused(members, index + bytes(2), "has further bytes")
+    refused(members, index + bytes(2), "has extra bytes")
 
 
 def test_what_is_no_index(members: NDArray[np.float64], index: bytes) -> None:

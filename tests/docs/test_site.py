@@ -32,7 +32,7 @@ QUESTIONS = {
     "idempotency key expire": "metering.html",
     "how long does a key replay": "metering.html",
     "409": "errors.html",
-    "white point": "explained.html",
+    "d50": "library.html",
     "conda": "python.html",
     "how to cite": "python.html",
     "tone marks": "searching.html",

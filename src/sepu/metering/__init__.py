@@ -1,1 +1,1 @@
-"""The parts of the ledger that a request touches: its key, command, queue and call. No HTTP, no colours."""
+"""What takes a request to the ledger: API keys, commands, queues, sessions. No HTTP, no colour matching."""

@@ -92,7 +92,7 @@ class Batcher:
         self._sweep_later()
 
     def poll(self) -> None:
-        """Reads any answer that has arrived, so that the next batch is sent before the event loop's next turn.
+        """Reads a batch's answer if it has arrived, so that the next is sent before the event loop's next turn.
 
         Does nothing while answers are being delivered; otherwise a callback that polls would recurse without bound.
         """
@@ -168,7 +168,7 @@ class Batcher:
         """Sends the calls of these accounts one by one for a while, so that they delay no other account."""
         until = self._loop.time() + seconds
         self.isolated.update(dict.fromkeys([call.account for call in calls], until))
-        # Checks all accounts: that of a retried call may have been isolated while the call was under way.
+        # Checks all accounts: a retried call's may have been isolated while the call was under way.
         for call in self.batches.queue.take_where(lambda call: call.account in self.isolated):
             self.singles.add(call)
         self._sweep_later()
@@ -230,7 +230,7 @@ class Batcher:
         try:
             return await self._connect()
         except UnsafeSettingsError:
-            self.probes.disconnect()  # a session from before the change would still report ready
+            self.probes.disconnect()  # a session with the old settings would still report ready
             raise
 
     def _connected(self, session: Session) -> None:

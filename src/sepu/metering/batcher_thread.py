@@ -1,4 +1,4 @@
-"""Access to the ledger for threads: a batcher on an event loop in its thread. Other threads wait for its answers."""
+"""Access to the ledger for threads: a batcher with its own event loop and thread. Others wait for its answers."""
 
 import asyncio
 import signal

@@ -71,18 +71,18 @@ class Command(msgspec.Struct, Generic[T], frozen=True):
 
     @property
     def account(self) -> str:
-        """Returns the caller's account: the first parameter of each function."""
+        """Returns the caller's account, the first parameter; empty if there is none."""
         account: str = self.parameters[0] if self.parameters else ""
         return account
 
     @property
     def key_hash(self) -> bytes:
-        """Returns the hash of the caller's key: the second parameter of each function."""
+        """Returns the hash of the caller's key, the second parameter."""
         found: bytes = self.parameters[1]
         return found
 
 
-# The first column of each row is the outcome. The batcher acts on these two.
+# Outcomes (the first column of each row) that the batcher acts on.
 RATE_LIMITED = "rate_limited"
 UNAUTHORIZED = "unauthorized"
 _IN_PROGRESS = Metered("request_in_progress")

@@ -53,7 +53,7 @@ class FairQueue:
         return not self.accounts.keys() <= self._under_way
 
     def take(self, most: int) -> list[PendingCall]:
-        """Takes the next call and others that can share its statement, up to `most` in all, account by account.
+        """Takes up to `most` calls that can share the next one's statement, one from each account in turn.
 
         Skips accounts that have calls under way or whose next call needs a different statement. They keep their place.
         """

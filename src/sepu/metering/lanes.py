@@ -107,7 +107,7 @@ class Dispatcher:
         single_as_batch: bool = False,
         closes_idle: bool = False,
     ) -> None:
-        """Takes the queue. Up to `most` of its calls share a statement. `closes_idle` ends a session without calls.
+        """Takes the queue. Up to `most` of its calls share a statement. `closes_idle` ends an idle session.
 
         `single_as_batch` sends even a single call as a batch, because batches give up sooner on a lock.
         """

@@ -1,11 +1,11 @@
 """One session with Postgres for an event loop, through libpq's own interface: a statement takes one write and one read.
 
-PERF: of psycopg, we do not use the cursors, locks or generators. A call takes 0.15 ms of CPU time with
+PERF: we do not use psycopg's cursors, locks or generators. A call takes 0.15 ms of CPU time with
 them and 0.05 ms without; the database takes 0.3 ms for a charge.
 
 Each statement is prepared when it is first sent. Behind a pooler such as PgBouncer in transaction mode,
-each transaction may get a different server session, where a prepared statement is missing or exists already. Then
-nothing is prepared any more.
+each transaction may get a different server session, where a prepared statement is missing or exists already. We
+then stop preparing statements.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ class Session:
 
     @classmethod
     async def connect(cls, hosts: Hosts, seconds: float) -> Self:
-        """Connects. If a statement takes longer than this number of seconds, the session is over.
+        """Connects. If a statement takes longer than `seconds`, the session is over.
 
         Raises:
             psycopg.Error: the server does not exist or refuses, its synchronous standby is silent, or a setting breaks

@@ -1,7 +1,7 @@
 """Serves one HTTP/1.1 connection with callbacks, without tasks or futures.
 
 httptools parses strictly. This module checks the rest of RFC 9112: one Host, and `chunked` as the only transfer coding.
-It limits all input and the time of every wait. A connection's requests are answered in order, one at a time.
+It limits all input and every wait. A connection's requests are answered in order, one at a time.
 
 A connection is always in one `State`. Its input has a state of its own, which may be ahead: while one request is being
 answered, part of the next may have arrived. Only `_enter` changes the connection's state, and it sets the deadline.
@@ -115,7 +115,7 @@ class Connection(asyncio.BufferedProtocol):
         self._keep_alive = True  # whether our checks allow it; the parser decides too
         self._body: list[bytes] = []
         self._body_bytes = 0
-        self._other_bytes = 0  # of head and chunk framing; not counting the slice in which it began
+        self._other_bytes = 0  # of the head and chunk framing, without the request's first slice
         # The requests already parsed.
         self._requests: deque[_Request] = deque()
         self._current: _Request | None = None

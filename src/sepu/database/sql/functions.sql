@@ -10,8 +10,8 @@
 -- that it made while a table was empty. enable_seqscan is off so that such a plan does not scan the whole table later.
 -- (search_path, enable_seqscan and lock_timeout together take 2 % of a charge's instructions.)
 --
--- The calls between functions. Each of the first three has a counterpart for batches, `..._each`, which calls the same
--- functions for each request.
+-- The calls between functions. meter_request, read_usage and admit each have a batch form, `..._each`, which calls the
+-- same functions for each request.
 --   meter_request -> meter_one      -> authenticate, count_request, is_limited, record_events
 --   count_request -> is_limited
 --   read_usage    -> read_usage_one -> authenticate, count_request
@@ -170,7 +170,7 @@ end $$;
 
 -- Records an event for each threshold that a charge of p_units crossed, and makes it due for delivery immediately.
 --
--- The charge has locked the counter, which normally was never this high. If the event exists anyway, because the
+-- The charge has locked the counter, which is normally at a new high. If the event exists anyway, because the
 -- counter was lowered by hand, the charge must still succeed.
 create or replace function sepu.record_events(
     p_account_id text, p_period text, p_meter text, p_thresholds bigint[], p_unit_limit integer, p_committed integer,
@@ -200,7 +200,7 @@ end $$;
 -- one for its idempotency key alone. It waits for neither. If the first is taken, a request with the same input is
 -- running. If only the second is taken, the request that holds it has a different input; otherwise it would hold the
 -- first lock too. A request refused because of a lock is not counted, because the running one keeps the counter locked.
--- If two requests with one key ever ran at the same time (impossible on one node), the primary key of stored_result
+-- If two requests with the same key ever ran at once (impossible on one node), the primary key of stored_result
 -- would refuse the second.
 create or replace function sepu.meter_one(
     p_account_id text, p_key_hash bytea, p_idempotency_key text, p_fingerprint bytea,
@@ -311,7 +311,7 @@ begin
 end $$;
 
 
--- The settings that the ledger's promises rely on, and the values that they need. A session inherits most of them from
+-- The settings that the ledger's promises rely on, and their accepted values. A session inherits most of them from
 -- its role and database. `client_encoding`, DateStyle and TimeZone are not here: hosts.py sets them for each connection.
 --   default_transaction_isolation: at a higher level, an account's simultaneous charges fail.
 --   synchronous_commit: with any other value, an answered charge can be lost.
@@ -481,7 +481,7 @@ end $$;
 -- Deletes up to p_limit of a counter's results that are older than p_days, and adds their units to the counter's pruned
 -- units and to the totals for each day and key.
 --
--- Locks the counter first, as a charge does. Callers name an existing counter, so results without one stay.
+-- Locks the counter first, as a charge does. Results without a counter stay: callers name an existing one.
 -- Finds the account's results by primary key, even if the statistics are old. An index on created_at would cost each
 -- charge a write, only to avoid reading the account's few thousand rows once in three months.
 create or replace function sepu.prune_results(
@@ -562,7 +562,7 @@ begin
      where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter
        for no key update;
     if p_kind = 'grant' then
-        -- Used units stay within the limit. If the plan's limit was lowered below them, nothing can be subtracted.
+        -- Used units stay within the limit. If the limit is already below them, nothing can be subtracted.
         lowest := least(0, greatest(-v.granted, v.committed::bigint + v.reserved - p_plan_limit - v.granted));
         highest := 147483647 - v.granted;
     else
