@@ -29,11 +29,19 @@ type Client struct {
 	HTTP              http.Client
 }
 
-// NewClient returns a Client that does not follow redirects. The URL begins with http:// or https://.
+// NewClient returns a Client that reuses connections, and does not follow redirects. The URL begins with http:// or
+// https://.
 func NewClient(url, apiKey string) *Client {
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	url, apiKey = strings.TrimRight(url, "/"), strings.TrimSpace(apiKey)
-	return &Client{url, apiKey, 10 * time.Second, time.Minute, http.Client{CheckRedirect: stay}}
+	client := http.Client{CheckRedirect: stay}
+	if standard, ok := http.DefaultTransport.(*http.Transport); ok { // otherwise the program has its own
+		transport := standard.Clone()
+		transport.MaxIdleConnsPerHost = 32           // with the default of 2, simultaneous calls open new connections
+		transport.IdleConnTimeout = 30 * time.Second // the service closes after 75, and may have a proxy in front of it
+		client.Transport = transport
+	}
+	return &Client{url, apiKey, 10 * time.Second, time.Minute, client}
 }
 
 // Format prints a Client without its API key.
