@@ -77,14 +77,14 @@ def curls(printed: str) -> list[str]:
     """The curl lines, as they work in a shell into which the line before them was pasted."""
     return [
         f"{key}; {curl}"
-        for key in re.findall(r"^ +(SEPU_API_KEY=.*)$", printed, re.MULTILINE)
+        for key in re.findall(r"^ +(export SEPU_API_KEY=.*)$", printed, re.MULTILINE)
         for curl in re.findall(r"^ +(curl .*)$", printed, re.MULTILINE)
     ]
 
 
 def answer(curl: str) -> tuple[int, dict[str, object]]:
     key, line = curl.split("; ")
-    told = by_python(line + r" -s -w '\n%{http_code}'", SEPU_API_KEY=key.removeprefix("SEPU_API_KEY="))
+    told = by_python(line + r" -s -w '\n%{http_code}'", SEPU_API_KEY=key.removeprefix("export SEPU_API_KEY="))
     body, status = told.rsplit("\n", 1)
     return int(status), json.loads(body)
 
@@ -248,7 +248,7 @@ def test_a_terminal_of_few_characters_and_no_colours_is_greeted_as_any_other() -
         environment = {"PYTHONIOENCODING": "latin-1", "NO_COLOR": "1"}
         with serve(state_dir, *arguments, stdout=theirs, environment=environment):
             printed = os.read(ours, 65536).decode("latin-1").replace("\r", "")
-        assert re.search(r"^  SEPU_API_KEY=sepu_[a-z2-7_]+$", printed, re.MULTILINE)
+        assert re.search(r"^  export SEPU_API_KEY=sepu_[a-z2-7_]+$", printed, re.MULTILINE)
         assert printed.count("  curl ") == 4
         assert account_count(state_dir) == 1
 

@@ -54,7 +54,7 @@ def greet(url: str, address: str, state_dir: Path) -> None:
                 set_plan(connection, DEMO_PLAN, DEMO_LIMITS, requests_per_minute=DEMO_REQUESTS_PER_MINUTE)
                 issued = accounts.create_account(connection, DEMO_PLAN)
                 making = True
-                _show(_DEMO.format(issued.account_id), f"SEPU_API_KEY={issued.api_key}", *curls(address))
+                _show(_DEMO.format(issued.account_id), f"export SEPU_API_KEY={issued.api_key}", *curls(address))
                 shown = True
     except OSError as error:
         drop_output()
