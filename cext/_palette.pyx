@@ -309,8 +309,8 @@ def ciede2000(lab1, lab2, *, instruction_set=None):
     """Computes the CIEDE2000 difference between each row of `lab1` and the same row of `lab2`, with kL = kC = kH = 1.
 
     `lab1`, `lab2`: L*a*b*, shape (n, 3). Returns float64 (n,). Raises ValueError for any other shape, for different
-    lengths and for values outside -1e12 to 1e12. Source: Sharma, Wu and Dalal 2005. `instruction_set`: see
-    `instruction_sets`.
+    lengths and for values outside -1e12 to 1e12. Source: Sharma, Wu and Dalal 2005. `instruction_set`
+    is for tests.
     """
     cdef DeltaEFunction compute_delta_e = find_differences(instruction_set)[<int> CIEDE2000].compute
     cdef const double[:, ::1] ones = read_rows(lab1, "lab1", [GREATEST_LAB] * 3, "is not three numbers from -1e12 to 1e12")
@@ -449,8 +449,8 @@ cdef class Palette:
     instead, pass the bytes that `build_index` returned for the same colours and difference. Raises ValueError for any
     other bytes. The `index` attribute holds the bytes, or None.
 
-    A palette never changes, so threads may share one. `size` is its number of colours. `instruction_set`: see
-    `instruction_sets`; copies and pickles use the default.
+    A palette never changes, so threads may share one. `size` is its number of colours. `instruction_set`
+    is for tests; copies and pickles use the default.
     """
 
     cdef SortedColours by_lightness

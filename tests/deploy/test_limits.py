@@ -114,15 +114,17 @@ NAMED = {
         kib(requests.BODY_BYTES + requests.DISCARDED_BYTES),
         *(f"{most:g} s" for most in (requests.REQUEST_SECONDS, requests.ANSWER_SECONDS, database.QUEUE_SECONDS)),
         *(f"{requests.LINE_BYTES} bytes", f"{requests.HEADERS} headers", f"{connections.IDLE_SECONDS} s after"),
-        *(f"{connections.OF_A_WORKER + 1}st", f"{connections.OF_AN_ADDRESS + 1}th", f"{batches.LIMITED_CALLS} of your"),
+        *(
+            f"{connections.OF_A_WORKER + 1}st",
+            f"{connections.OF_AN_ADDRESS + 1}th",
+            f"{connections.OF_AN_ADDRESS} connections",
+        ),
         *(f"{DEMO_LIMITS['color_match']:,} units", f"{DEMO_LIMITS['color_search']:,} of"),
         *(f"{DEMO_REQUESTS_PER_MINUTE} requests a minute", f"`{DEMO_PLAN}`"),
     ],
     "docs/reliability.md": [
         *(f"{most:g} s" for most in (database.QUEUE_SECONDS, database.STATEMENT_SECONDS, database.LOCK_SECONDS)),
-        *(f"{most:g} s" for most in (database.BATCH_LOCK_SECONDS, requests.REQUEST_SECONDS, requests.ANSWER_SECONDS)),
-        *(f"{database.CONNECT_SECONDS} s", f"{connections.OF_A_WORKER} connections"),
-        *(kib(requests.BODY_BYTES), kib(requests.HEAD_BYTES), f"{connections.OF_AN_ADDRESS} of them"),
+        f"{database.BATCH_LOCK_SECONDS:g} s",
     ],
     "docs/develop/reliability.md": [
         *(

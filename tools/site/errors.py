@@ -120,7 +120,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "rate_limited": (
         "The account sent more requests in a minute than its plan allows. Nothing was charged.",
-        "Wait, then send fewer requests per minute.",
+        "Wait until that minute, which began with its first request, ends: 60 seconds at most. Then send fewer.",
     ),
     "quota_exceeded": (
         "This UTC month has too few units left for the request. The `X-Usage` headers have the figures.",
