@@ -16,7 +16,7 @@ PROGRESS := $(shell test -t 2 && echo --verbose)
 INSTALL = @$(if $(shell command -v flock),flock Makefile) $(MAKE) --no-print-directory --silent -j2
 
 help:
-	@$(TARGETS) | while read -r target text; do printf 'make %-18s%s\n' "$$target" "$$text"; done
+	@$(TARGETS) | while read -r target text; do printf 'make %-19s%s\n' "$$target" "$$text"; done
 
 build:
 	$(INSTALL) .venv/tools
