@@ -28,6 +28,7 @@ from sepu.metering.session import Done, Session, SessionLost
 T = TypeVar("T")
 
 NOBODY = Credential("a" * 16, bytes(32))
+BACKEND: Command[int] = Command("select pg_backend_pid() where %s <> ''", ("anybody",), lambda rows: int(rows[0][0]))
 
 Play = Callable[[AwaitedBatcher], Awaitable[T]]
 
@@ -109,6 +110,17 @@ def test_who_has_waited_for_long_is_told_though_one_account_after_the_other_is_r
 
     assert play(database_url, scene) < len(stuck) * limits.database.BATCH_LOCK_SECONDS / 2
     assert calls[2] == 1 + len(stuck), "all in one"
+
+
+def test_a_session_that_the_server_has_just_closed_costs_no_request(
+    database_url: str, connection: Connection, customer: Customer
+) -> None:
+    async def scene(company: AwaitedBatcher) -> str:
+        # The event loop waits meanwhile, and sees nothing of it before the next call.
+        connection.execute("select pg_terminate_backend(%s, 10000)", (await company.run(BACKEND),))
+        return (await company.run(customer.request())).outcome
+
+    assert play(database_url, scene) == "charged"
 
 
 @pytest.mark.parametrize(("slow", "sent"), [(0.0, [1, 4, 4, 3]), (60.0, [1, 3, 1, 3, 1, 3])])

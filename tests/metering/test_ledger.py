@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic, sleep
-from typing import Any, LiteralString, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 import psycopg
@@ -91,13 +91,7 @@ def test_a_made_up_key_locks_and_writes_nothing(connection: Connection, customer
 # Both gateways
 
 
-def backend_of(account: str) -> Command[int]:
-    """Of one account calls go one after the other, of several side by side."""
-    statement: LiteralString = "select pg_backend_pid() from pg_sleep(0.02) where %s <> ''"
-    return Command(statement, (account,), lambda rows: int(rows[0][0]))
-
-
-BACKEND = backend_of("anybody")
+BACKEND: Command[int] = Command("select pg_backend_pid() where %s <> ''", ("anybody",), lambda rows: int(rows[0][0]))
 
 
 def test_nothing_is_left_of_a_plan_that_shrank() -> None:
@@ -143,24 +137,6 @@ def test_a_row_that_stays_locked(gateway: Gateway, customer: Customer, session: 
     other.execute("rollback")
     assert gateway.run(customer.request()).outcome == "charged"
     assert gateway.run(BACKEND) == backend, "the connection was fit for use"
-
-
-@pytest.mark.parametrize("connections", [1, 3])
-def test_connections_that_the_server_closed_cost_no_request(
-    open_gateway: OpenGateway, connections: int, database_url: str, connection: Connection, customer: Customer
-) -> None:
-    """As after a restart or a failover, when all sessions are dead."""
-    with open_gateway(database_url) as ledger:
-        opened: set[int | BaseException] = set()
-        while len(opened) < (1 if open_gateway is joined else connections):
-            answers: list[int | BaseException] = ledger.run_all(
-                [backend_of(str(number)) for number in range(connections)]
-            )
-            opened.update(answers)
-        for pid in opened:
-            connection.execute("select pg_terminate_backend(%s, 10000)", (pid,))
-        for number in range(connections + 1):
-            assert ledger.run(customer.request(f"key-{number:04}")).outcome == "charged"
 
 
 def test_what_a_server_says_unasked_is_no_farewell(

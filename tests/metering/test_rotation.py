@@ -66,6 +66,8 @@ def test_one_key_is_replaced_and_its_names_go_to_the_new_one(
     other = rotate_key(connection, customer.account_id, private, "r" * 128, DAY, replaced=app.key_id)
     assert not other.repeated, "each key has rotations of its own"
     assert expiries(connection, customer)[customer.key_id] is None
+    rotate_key(connection, customer.account_id, private, "later", 2 * DAY)
+    assert expiries(connection, customer)[shop.key_id] == made.older_keys_expire_at, "no key is lengthened"
 
 
 def test_what_is_refused_leaves_nothing_behind(
