@@ -5,7 +5,7 @@ from math import ceil
 import click
 
 # Measured: docs/develop/performance.md (100k-accounts on 32 connections) and docs/scaling.md.
-SERVICE_SECONDS, POSTGRES_SECONDS = 97e-6, 120e-6  # of a core, a charge
+SERVICE_SECONDS, POSTGRES_SECONDS = 84e-6, 152e-6  # of a core, a charge
 # The same on Citus, where calls go one by one: tests/citus/cost.py prints it, beside plain Postgres.
 WORKER_SECONDS, COORDINATOR_SECONDS = 1200e-6, 260e-6
 RESULT_BYTES, ACCOUNT_BYTES, COUNTER_BYTES = 438 + 26 + 16, 661, 291  # with the key's id and the request id
