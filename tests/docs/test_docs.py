@@ -161,3 +161,9 @@ def test_the_client_sends_again_what_the_page_says() -> None:
     assert {code for code, error in ERRORS.items() if error_class(error.status, code).retried} == {
         code for code, error in ERRORS.items() if error.again is Again.SAME
     }
+
+
+def test_no_command_of_the_readme_is_broken_over_two_lines() -> None:
+    """A reader copies it as it stands, and what reads the line `apt install` too."""
+    text = re.sub(r"(?s)```.*?```", "", (ROOT / "README.md").read_text("utf-8"))
+    assert [code for code in re.findall(r"`[^`]+`", text) if "\n" in code] == []
