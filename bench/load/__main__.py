@@ -1,4 +1,4 @@
-"""`python -m bench.load`: the service under load, beside its floors, in one run. `make load` runs all scenarios."""
+"""`python -m bench.load`: the service under load, with its floors, in one run. `make load` runs all scenarios."""
 
 import argparse
 import os
@@ -122,7 +122,7 @@ def _rounds(given: argparse.Namespace, *each: Iterable[Any]) -> Iterator[tuple[A
 
 
 def run(given: argparse.Namespace) -> None:
-    """All scenarios, or some, each beside its floor; with --url HOST:PORT those of a running server, without floors.
+    """Runs all scenarios, or some, each with its floor; with --url HOST:PORT those of a running server, without floors.
 
     The --key of that server ($SEPU_API_KEY) is charged for all. The --rate is of the open loop.
     """
@@ -153,7 +153,7 @@ def run(given: argparse.Namespace) -> None:
 
 
 def growth(given: argparse.Namespace) -> None:
-    """An empty database beside a filled one, which is made if it is not there."""
+    """Compares a filled database, which is made if it is missing, with an empty one."""
     both = Measuring("")
     with ExitStack() as stack:
         made = stack.enter_context(cluster(given.state_dir))
@@ -190,7 +190,7 @@ def growth(given: argparse.Namespace) -> None:
 
 
 def skew(given: argparse.Namespace) -> None:
-    """Accounts by Zipf, two nodes, a synchronous standby; beside pgbench on that pair."""
+    """Accounts by Zipf, two nodes, a synchronous standby; compared with pgbench on that pair."""
     with ExitStack() as stack:
         made = stack.enter_context(cluster(given.state_dir))
         url, standby = stack.enter_context(replicated(made, ACCOUNTS))
@@ -206,7 +206,7 @@ def skew(given: argparse.Namespace) -> None:
 
 
 def connections(given: argparse.Namespace) -> None:
-    """Few connections that ask, beside many that are open."""
+    """Measures a few active connections while many others are open."""
     each: list[float] = []  # bytes of a connection, before any memory can be used a second time
     refused = 0
     with _service(given) as (measuring, server):
@@ -234,7 +234,7 @@ def connections(given: argparse.Namespace) -> None:
 
 
 def cold(given: argparse.Namespace) -> None:
-    """The first requests of a new worker, beside those of a warm one."""
+    """Compares the first requests of a new worker with those of a warm one."""
     measuring = Measuring("")
     with cluster(given.state_dir) as made:
         url = made.make_empty(ACCOUNTS)
@@ -251,7 +251,7 @@ def cold(given: argparse.Namespace) -> None:
 
 
 def reload(given: argparse.Namespace) -> None:
-    """An open loop while all workers are replaced, beside one while they stay."""
+    """Compares an open loop while all workers are replaced with one while they stay."""
     with _service(given) as (measuring, server):
         scenario = SCENARIOS["match-1"]
         measuring.served(scenario, 32, given.seconds, "closed loop")
@@ -271,7 +271,7 @@ def reload(given: argparse.Namespace) -> None:
 
 
 def clients(given: argparse.Namespace) -> None:
-    """What a caller waits for: `sepu_client` beside a raw socket and other HTTP clients, one account's matches."""
+    """Compares `sepu_client` with a raw socket and other HTTP clients, by one account's matches."""
     with _service(given) as (measuring, server):
         key = api_key(measuring.made.seed, 1)
         for number, who in _rounds(given, given.connections, callers.CALLERS):
@@ -282,7 +282,7 @@ def clients(given: argparse.Namespace) -> None:
 
 
 def neighbours(given: argparse.Namespace) -> None:
-    """A customer on one connection, beside floods."""
+    """Measures a customer on one connection during floods."""
     floods: dict[Cell, Counter[str]] = {}
     sides: tuple[Who, Who] = ("beside /healthz", "beside it")
     with _service(given, MANY) as (measuring, server):
@@ -421,7 +421,7 @@ def _scenarios(text: str) -> list[Scenario]:
 
 _ROUNDS = {"rounds": 3, "seconds": 2.0}  # whole seconds suit pgbench
 _LOADS = {"connections": "1,32", **_ROUNDS}
-# The commands, and their options beside --state-dir and --workers, with the defaults.
+# The commands, and their options with defaults; each also has --state-dir and --workers.
 COMMANDS: Mapping[Callable[[argparse.Namespace], None], Mapping[str, Any]] = {
     run: {
         "scenarios": ",".join(SCENARIOS),

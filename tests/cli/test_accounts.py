@@ -242,8 +242,11 @@ def test_a_leaked_key_is_found_and_never_printed(run: Run) -> None:
     assert_failed(
         run("key", "find", given=made_up_key(account["accountId"])), "no key is of this database; keys of another"
     )
-    for command in (("key", "find"), ("key", "revoke"), ("account", "show"), ("charges",)):
-        mistaken = run(*command, key)
+    for *command, given in (
+        *(("key", "find", key), ("key", "revoke", key), ("charges", key), ("match", key)),
+        ("account", "show", key[:-1]),
+    ):
+        mistaken = run(*command, given)
         assert f"{key[:22]}…" in mistaken.stderr
         assert key[22:30] not in mistaken.stdout + mistaken.stderr
     long = run("key", "find", "--json", given=f"{key}{' ' * 100_000}")

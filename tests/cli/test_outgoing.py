@@ -1,4 +1,4 @@
-"""What commands say of proxies and certificates that the environment names."""
+"""The messages of commands about proxies and certificates that the environment names."""
 
 import sys
 from pathlib import Path
@@ -52,4 +52,4 @@ def test_socks_needs_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("hosts", ["[::1]", "::1,localhost", "10.0.0.0/8", "http://[::1", "a b, [x"])
 def test_what_has_no_proxy_is_read(monkeypatch: pytest.MonkeyPatch, hosts: str) -> None:
     monkeypatch.setenv("NO_PROXY", hosts)
-    open_client()
+    assert not open_client().is_closed

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from sepu._palette import Palette
 
 
-def same_answers(indexed: Palette, general: Palette, rgb: NDArray[np.float64], most: int) -> None:
+def assert_same_answers(indexed: Palette, general: Palette, rgb: NDArray[np.float64], most: int) -> None:
     """Compares all answers up to `most` matches, to the last bit."""
     assert indexed.index is not None
     assert general.index is None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.core import differences_reference as reference
 from tests.core.colours import Rgb, colours, random_rgb
-from tests.core.index_queries import mixed_palette, queries, same_answers
+from tests.core.index_queries import assert_same_answers, mixed_palette, queries
 
 from sepu._index_builder import delta_e_bounds
 from sepu._palette import DIFFERENCE_NAMES, Palette, instruction_sets, srgb_to_lab
@@ -39,14 +39,14 @@ def index(members: NDArray[np.float64]) -> bytes:
 @pytest.mark.parametrize("instruction_set", instruction_sets())
 def test_every_instruction_set_by_the_index(members: NDArray[np.float64], index: bytes, instruction_set: str) -> None:
     indexed = Palette(members, index, instruction_set=instruction_set, scale=255)
-    same_answers(indexed, Palette(members, scale=255), queries(members, 4_000), 12)
+    assert_same_answers(indexed, Palette(members, scale=255), queries(members, 4_000), 12)
 
 
 @pytest.mark.parametrize("difference", DIFFERENCE_NAMES)
 def test_every_difference_by_the_index(members: NDArray[np.float64], difference: "DifferenceName") -> None:
     general = Palette(members, difference=difference, scale=255)
     indexed = Palette(members, general.build_index(k=4), difference=difference, scale=255)
-    same_answers(indexed, general, queries(members, 4_000), 5)
+    assert_same_answers(indexed, general, queries(members, 4_000), 5)
 
 
 @pytest.mark.parametrize("difference", DIFFERENCE_NAMES)
@@ -54,7 +54,7 @@ def test_hundreds_of_colours(difference: "DifferenceName") -> None:
     rgb = random_rgb(500).round()
     general = Palette(rgb, difference=difference, scale=255)
     indexed = Palette(rgb, index=True, difference=difference, scale=255)
-    same_answers(indexed, general, queries(rgb, 300), 10)
+    assert_same_answers(indexed, general, queries(rgb, 300), 10)
 
 
 def test_colours_in_lab() -> None:
@@ -62,7 +62,7 @@ def test_colours_in_lab() -> None:
     rng = np.random.default_rng(5)
     lab = np.column_stack([rng.uniform(0, 100, 300), rng.uniform(-200, 200, (300, 2))])
     general = Palette(lab=lab)
-    same_answers(Palette(lab=lab, index=general.build_index(k=5)), general, queries(random_rgb(3), 500), 5)
+    assert_same_answers(Palette(lab=lab, index=general.build_index(k=5)), general, queries(random_rgb(3), 500), 5)
     assert Palette(lab=srgb_to_lab([(200, 60, 35)])).nearest(200, 60, 35, 1) == [(0, 0.0)]
 
 
@@ -72,7 +72,7 @@ def test_more_colours_than_16_bits_count() -> None:
     rgb[65_990:] = [[250, 250, i] for i in range(10)]
     general = Palette(rgb, difference="cie76", scale=255)
     indexed = Palette(rgb, general.build_index(k=2), difference="cie76", scale=255)
-    same_answers(indexed, general, queries(rgb[65_990:].astype(float), 5), 2)
+    assert_same_answers(indexed, general, queries(rgb[65_990:].astype(float), 5), 2)
 
 
 def test_the_same_palette_gives_the_same_bytes(members: NDArray[np.float64], index: bytes) -> None:
@@ -88,7 +88,7 @@ def test_an_index_does_not_follow_its_source(members: NDArray[np.float64], index
     source = bytearray(index)
     palette, rgb = Palette(members, source, scale=255), queries(members, 100)
     source[HEADER.size :] = b"\x3f" * (len(source) - HEADER.size)
-    same_answers(palette, Palette(members, scale=255), rgb, 3)
+    assert_same_answers(palette, Palette(members, scale=255), rgb, 3)
     assert palette.index == index
 
 
@@ -133,7 +133,9 @@ def test_single_queries_by_the_index(members: NDArray[np.float64], index: bytes,
 @given(st.lists(colours, min_size=1, max_size=5), st.lists(colours, min_size=1, max_size=200))
 def test_the_index_of_any_small_palette(members: list[Rgb], rgb: list[Rgb]) -> None:
     general = Palette(members, scale=255)
-    same_answers(Palette(members, index=True, scale=255), general, np.array([*rgb, *members, (255.0, 0.0, 255.0)]), 5)
+    assert_same_answers(
+        Palette(members, index=True, scale=255), general, np.array([*rgb, *members, (255.0, 0.0, 255.0)]), 5
+    )
 
 
 def parse(index: bytes) -> tuple[list[int], list[int], int]:
@@ -180,7 +182,7 @@ def test_the_lists_and_their_bounds_are_right_read_plainly(members: NDArray[np.f
             assert all(delta_e >= rest for colour, delta_e in found if colour in later)
 
 
-def bounds_hold(
+def assert_bounds_hold(
     palette: Palette, axes: NDArray[np.float64], low: NDArray[np.float64], width: float, inside: NDArray[np.float64]
 ) -> None:
     """Holds the bounds of the palette's colours, `axes` in its space, against points in the box."""
@@ -209,7 +211,7 @@ def test_the_bounds_hold_everywhere_in_a_box(difference: int) -> None:
         tried = np.concatenate([rng.uniform(0, 255, (8, 3)), near_grey, inside[:2]])
         palette = Palette(tried, difference=DIFFERENCE_NAMES[difference], scale=255)
         axes = reference.oklab(tried) if DIFFERENCE_NAMES[difference] == "oklab" else srgb_to_lab(tried, scale=255)
-        bounds_hold(palette, axes, low, width, inside)
+        assert_bounds_hold(palette, axes, low, width, inside)
 
 
 @pytest.mark.parametrize("width", [2.0, 4.0, 8.0, 16.0])
@@ -223,7 +225,7 @@ def test_the_bounds_hold_opposite_in_hue(width: float) -> None:
         hue = np.arctan2(middle[2], middle[1]) + np.pi + np.radians(rng.uniform(-width, width, 200))
         chroma = rng.uniform(80, 250, 200)
         lab = np.column_stack([np.full(200, middle[0]), chroma * np.cos(hue), chroma * np.sin(hue)])
-        bounds_hold(Palette(lab=lab), lab, low, width, inside)
+        assert_bounds_hold(Palette(lab=lab), lab, low, width, inside)
 
 
 # What is no index of this palette

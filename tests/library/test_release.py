@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.core.index_queries import queries, same_answers
+from tests.core.index_queries import assert_same_answers, queries
 
 from sepu._palette import Palette
 from sepu.library.records import rgb_of
@@ -59,12 +59,14 @@ def test_the_packaged_release_loads() -> None:
 def test_the_palette_has_the_index() -> None:
     release = load_release()
     members = np.array([rgb_of(record.hex) for record in release.records], dtype=float)
-    same_answers(release.palette(), Palette(members, scale=255), queries(members, 20_000), 4)
+    assert_same_answers(release.palette(), Palette(members, scale=255), queries(members, 20_000), 4)
 
 
 def test_without_the_index_the_answers_are_the_same(directory: Path) -> None:
     (directory / "index.bin").unlink()
-    same_answers(load_release(RELEASE).palette(), load_release(directory).palette(), queries(np.empty((0, 3)), 100), 4)
+    assert_same_answers(
+        load_release(RELEASE).palette(), load_release(directory).palette(), queries(np.empty((0, 3)), 100), 4
+    )
 
 
 def test_an_index_of_another_palette(directory: Path) -> None:

@@ -21,6 +21,8 @@ from sepu.database.opening import connect
 from sepu.metering.commands import Charge, Command, Metered, meter_request
 from sepu.metering.key_format import Credential
 
+BACKEND: Command[int] = Command("select pg_backend_pid() where %s <> ''", ("anybody",), lambda rows: int(rows[0][0]))
+
 NOON = datetime(2031, 3, 10, 12, tzinfo=UTC)
 
 

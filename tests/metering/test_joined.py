@@ -13,7 +13,7 @@ from typing import Any, LiteralString, TypeVar
 import pytest
 from psycopg import Connection
 from tests.harness.awaited_batcher import AwaitedBatcher
-from tests.metering.conftest import Customer, MakeCustomer, OpenSession
+from tests.metering.conftest import BACKEND, Customer, MakeCustomer, OpenSession
 
 from sepu import limits
 from sepu.database.hosts import Hosts
@@ -28,7 +28,6 @@ from sepu.metering.session import Done, Session, SessionLost
 T = TypeVar("T")
 
 NOBODY = Credential("a" * 16, bytes(32))
-BACKEND: Command[int] = Command("select pg_backend_pid() where %s <> ''", ("anybody",), lambda rows: int(rows[0][0]))
 
 Play = Callable[[AwaitedBatcher], Awaitable[T]]
 

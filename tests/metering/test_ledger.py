@@ -10,7 +10,7 @@ import msgspec
 import psycopg
 import pytest
 from psycopg import Connection
-from tests.metering.conftest import Customer, HeldUp, OpenSession
+from tests.metering.conftest import BACKEND, Customer, HeldUp, OpenSession
 
 from sepu.database import statements
 from sepu.database.migrate import holds_migrations
@@ -89,9 +89,6 @@ def test_a_made_up_key_locks_and_writes_nothing(connection: Connection, customer
 
 
 # Both gateways
-
-
-BACKEND: Command[int] = Command("select pg_backend_pid() where %s <> ''", ("anybody",), lambda rows: int(rows[0][0]))
 
 
 def test_nothing_is_left_of_a_plan_that_shrank() -> None:

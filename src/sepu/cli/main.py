@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 import click
 
-from sepu.cli.output import cut_message, drop_output, echo, fail, why_not_printed
+from sepu.cli.output import drop_output, echo, fail, safe_message, why_not_printed
 from sepu.errors import SepuError
 from sepu.extras import how_to_install
 
@@ -122,7 +122,7 @@ def main() -> None:
     except click.ClickException as error:
         shown = io.StringIO()
         error.show(shown)
-        echo(*map(cut_message, shown.getvalue().removesuffix("\n").split("\n")), err=True)
+        echo(*map(safe_message, shown.getvalue().removesuffix("\n").split("\n")), err=True)
         sys.exit(error.exit_code)
     except click.Abort:
         echo("Aborted!", err=True)

@@ -33,7 +33,7 @@ from rich.text import Text
 
 from sepu import limits
 from sepu.errors import Remedy, SepuError
-from sepu.metering.key_format import keys_in
+from sepu.metering.key_format import without_keys
 from sepu.metering.meters import METERS, is_month
 from sepu.printable import printable
 
@@ -404,13 +404,12 @@ REMEDIES: dict[Remedy, str] = {
 
 def fail(error: SepuError, status: int = 1) -> NoReturn:
     """Prints the reason on standard error, with what helps against it, and exits."""
-    note("; ".join([cut_message(str(error)), *([REMEDIES[error.remedy]] if error.remedy else [])]))
+    note("; ".join([safe_message(str(error)), *([REMEDIES[error.remedy]] if error.remedy else [])]))
     sys.exit(status)
 
 
-def cut_message(message: str) -> str:
+def safe_message(message: str) -> str:
     """Returns a message without API keys, and without its middle if it is longer than any of ours."""
-    for key in keys_in(message):  # given as an argument, by mistake
-        message = message.replace(key, f"{key[:22]}…")
+    message = without_keys(message)  # given as an argument, by mistake
     half = limits.files.MESSAGE_CHARACTERS // 2
     return message if len(message) <= 2 * half else f"{message[:half]} … {message[-half:]}"

@@ -22,6 +22,7 @@ from sepu.admin.naming import AccountError
 from sepu.console import pages
 from sepu.console.pages import ServiceState
 from sepu.errors import SepuError
+from sepu.metering.key_format import KEY_START
 from sepu.metering.meters import METERS
 
 log = logging.getLogger("sepu.console")
@@ -41,8 +42,6 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 _CELL = re.compile("<t[hd](?: [^>]*)?>(.*?)</t[hd]>", re.DOTALL)
-# How an API key begins. No field sends one and no address has one, because addresses stay in histories and logs.
-_KEY = "sepu_[a-z2-7]{16}_"
 _KEY_IN_ADDRESS = "This address has an API key, which others may see: find it with sepu key find, and revoke it."
 _UNKNOWN_HOST = "The console does not answer to this name. If it should: sepu console --allowed-hosts NAME"
 PAGES: dict[str, tuple[str, pages.Page]] = {
@@ -70,7 +69,8 @@ class _Guard:
         # A page of another site may give its own name this machine's address (DNS rebinding), and would then read here.
         if _host(req) not in self._hosts:
             raise falcon.HTTPError(falcon.HTTP_421, description=_UNKNOWN_HOST)
-        if re.search(_KEY, unquote(f"{req.path}?{req.query_string}")):
+        # Addresses stay in histories and logs. The forms refuse to send a key.
+        if re.search(KEY_START, unquote(f"{req.path}?{req.query_string}")):
             raise falcon.HTTPBadRequest(description=_KEY_IN_ADDRESS)
         if "\0" in req.path or "%00" in req.query_string:  # which Postgres has in no text
             raise falcon.HTTPBadRequest(description="An address of the console has no NUL.")
@@ -147,7 +147,7 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     found.globals["meters"] = METERS
-    found.globals["no_key"] = Markup(f'pattern="(?!.*{_KEY}).*" title="No API key: give one to sepu key find"')  # noqa: S704
+    found.globals["no_key"] = Markup(f'pattern="(?!.*{KEY_START}).*" title="No API key: give one to sepu key find"')  # noqa: S704
     found.filters["number"] = "{:,}".format
     found.filters["time"] = _time
     found.filters["labelled"] = _labelled

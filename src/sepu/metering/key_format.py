@@ -14,6 +14,7 @@ from functools import lru_cache
 
 import msgspec
 
+KEY_START = "sepu_[a-z2-7]{16}_"  # as a regular expression; what follows is secret
 _FORM = re.compile(r"(sepu_([a-z2-7]{16})_[a-z2-7]{52})_([a-z2-7]{8})", re.ASCII)
 _ACCOUNT_ID = re.compile(r"[a-z2-7]{16}", re.ASCII)
 _KEY_ID = re.compile(r"([a-z2-7]{16})-[a-z2-7]{8}", re.ASCII)
@@ -56,6 +57,11 @@ def account_named_in(key: str) -> str | None:
     """Returns the account that a key names, whatever its tag; None if the key is malformed."""
     form = _FORM.fullmatch(key)
     return form and form[2]
+
+
+def without_keys(text: str) -> str:
+    """Returns a text without the secret part of each API key in it, whole or not."""
+    return re.sub(rf"({KEY_START})\w+", r"\1…", text)
 
 
 def keys_in(text: str) -> list[str]:

@@ -435,7 +435,7 @@ class Connection(asyncio.BufferedProtocol):
         self._close()
 
     def _close(self) -> None:
-        """Closes the sending side now, and the rest when the client closes. Both at once could cut off an answer."""
+        """Closes the sending side now, and the rest when the client closes. Both together could cut off an answer."""
         self._enter(_CLOSING)
         self._input = _ENDED
         self._requests.clear()

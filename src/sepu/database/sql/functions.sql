@@ -200,7 +200,7 @@ end $$;
 -- one for its idempotency key alone. It waits for neither. If the first is taken, a request with the same input is
 -- running. If only the second is taken, the request that holds it has a different input; otherwise it would hold the
 -- first lock too. A request refused because of a lock is not counted, because the running one keeps the counter locked.
--- If two requests with the same key ever ran at once (impossible on one node), the primary key of stored_result
+-- If two requests with the same key ever ran together (impossible on one node), the primary key of stored_result
 -- would refuse the second.
 create or replace function sepu.meter_one(
     p_account_id text, p_key_hash bytea, p_idempotency_key text, p_fingerprint bytea,
