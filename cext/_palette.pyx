@@ -1,9 +1,9 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, auto_pickle=False
 """Matching: sRGB to CIE L*a*b*, colour differences, and the nearest colours of a palette.
 
-Source of the formula: Sharma, Wu and Dalal, "The CIEDE2000 color-difference formula: implementation notes,
-supplementary test data, and mathematical observations", Color Research and Application 30 (2005), 21-30. Equation
-numbers are this paper's. srgb_to_lab.pxi names the sources of the conversion.
+Source of CIEDE2000: Sharma, Wu and Dalal, "The CIEDE2000 color-difference formula: implementation notes,
+supplementary test data, and mathematical observations", Color Research and Application 30 (2005), 21-30.
+srgb_to_lab.pxi names the sources of the conversion.
 """
 
 cimport cython
@@ -40,7 +40,7 @@ cdef extern from "stdlib.h":
 
 
 def instruction_sets():
-    """Returns the names of the instruction sets with which this processor can compute the formula, fastest first.
+    """Returns the names of the instruction sets with which this processor can compute differences, fastest first.
 
     All give the same bits. `ciede2000` and `Palette` use the first, unless a test passes another `instruction_set`.
     """
@@ -64,7 +64,7 @@ cdef int find_difference(name) except -1:
 
 # The nearest colours of a palette; docs/develop/matching.md proves that the search finds what a full scan finds.
 
-# Each exceeds any rounding error in a difference or its lower bound: a relative one, and an absolute one where squares
+# Upper bounds of the rounding error of a difference or of its lower bound: relative, and absolute where squares
 # underflow.
 cdef double RELATIVE_ERROR = 1e-12, LEAST_ERROR = 1e-150
 
@@ -193,14 +193,14 @@ cdef void find_nearest_in_list(
         list += lanes + 1
 
 
-cdef struct Claims:  # what the bytes of an index say, before they are checked
+cdef struct Claims:  # an index's contents, not yet checked
     const unsigned int* cells
     Py_ssize_t cell_count, list_count, size, k
-    Py_ssize_t visited  # how many numbers of the lists have been checked
+    Py_ssize_t visited  # numbers in the lists that have been checked
 
 
 cdef bint is_sound(Claims* claims, const Number* lists, Py_ssize_t slot, int divisions) noexcept nogil:
-    """Returns whether a cell leads only to lists of the palette's colours that end within the index."""
+    """Returns whether each list of a cell ends within the index and holds enough indices, all of the palette's."""
     cdef Py_ssize_t place = claims.cells[slot], length, i
     if place & DIVIDED:
         place ^= DIVIDED
@@ -356,8 +356,8 @@ cdef void find_rows(
 ) noexcept nogil:
     """Finds the colours nearest to each row.
 
-    PERF: 8-bit colours repeat in images. Unless `met` is NULL, it maps a colour's hash to a row's number plus 1. If
-    that row has the same colour, this copies its answer.
+    PERF: an image repeats its 8-bit colours. Unless `met` is NULL, it maps a colour's hash to a row's number plus 1. If
+    that row has the same colour, its answer is copied.
     """
     cdef Py_ssize_t row, j, same
     cdef unsigned int place
@@ -610,7 +610,7 @@ cdef class Palette:
             )
 
     cdef read_queries(self, rgb, lab, white, scale, background):
-        """Reads the colours of an array with `read_rgb` or `read_lab`."""
+        """Reads the colours of an array."""
         if (rgb is None) == (lab is None):
             raise ValueError("a query needs either rgb or lab")
         if lab is None:

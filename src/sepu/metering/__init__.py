@@ -1,1 +1,1 @@
-"""What takes a request to the ledger: API keys, commands, queues, sessions. No HTTP, no colour matching."""
+"""Carries requests to the ledger: API keys, commands, queues, sessions. No HTTP, no colour matching."""

@@ -1,9 +1,8 @@
-"""Access to the ledger for an event loop. Calls that arrive during a statement share the next one, as a batch.
+"""Sends an event loop's calls to the ledger. Calls that arrive while a statement runs share the next one, as a batch.
 
-A batch is one statement, one round trip and one commit for many charges, over one session. A call is sent immediately
-if no batch is under way. A batch does for each call what that call would do alone. If the database refuses a batch
-because of one account, the other calls are sent again immediately, and that account's calls are sent one by one for a
-while. `lanes.py` decides when a call is sent, and over which session.
+A batch is one statement, one round trip and one commit for many calls. Each call has the same effect as if it were sent
+alone. If the database refuses a batch because of one account, the other calls are sent again, and that account's calls
+are sent one by one for a while. `lanes.py` decides when a call is sent, and over which session.
 """
 
 import asyncio
@@ -28,12 +27,12 @@ from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import Session, SessionLost
 
 # Sessions for batches (the second is used while the first is slow), for single calls, and for probes. Without batches,
-# isolated accounts share BATCH_SESSIONS sessions, and all others share SINGLE_SESSIONS.
+# isolated accounts share BATCH_SESSIONS sessions, and all other accounts share SINGLE_SESSIONS.
 BATCH_SESSIONS = 2
 SINGLE_SESSIONS = 3
 PROBE_SESSIONS = 1
 
-# SQLSTATE classes of errors that one call of a batch can cause: bad data, a constraint, a deadlock, a lock timeout.
+# SQLSTATE classes of errors that one call in a batch can cause: bad data, a constraint, a deadlock, a lock timeout.
 _ONE_IS_TO_BLAME = ("22", "23", "40", "55")
 _SWEEP_SECONDS = 0.1
 
@@ -42,7 +41,7 @@ Connect = Callable[[Hosts, float], Awaitable[Session]]
 
 
 class Batcher:
-    """Sends commands in batches or one by one; passes each answer, or `LedgerUnavailable`, to the callback."""
+    """Sends commands in batches or one by one; passes each answer, or an exception, to its callback."""
 
     def __init__(
         self,
@@ -53,7 +52,7 @@ class Batcher:
         loop: asyncio.AbstractEventLoop | None = None,
         connect: Connect = Session.connect,
     ) -> None:
-        """Takes the database's URL, but does not connect yet. Without `join`, each call is sent by itself."""
+        """Takes the database's URL, but does not connect yet. Without `join`, there are no batches."""
         self._loop = loop or asyncio.get_running_loop()
         self._join = join
         self._observer = observer or LedgerObserver()
@@ -126,7 +125,7 @@ class Batcher:
         self._end(call, answer)
 
     def _refuse_waiting(self, refused: PendingCall, code: str) -> None:
-        """Remembers that the ledger refused a key, and refuses the waiting calls with that key in the same way."""
+        """Remembers that the ledger refused a key, and refuses the waiting calls with that key."""
         key_hash = refused.command.key_hash
         self.callers.remember(key_hash, code)
         # Takes them all first: a callback may submit again immediately.
@@ -139,7 +138,10 @@ class Batcher:
             self._end(call, call.command.refused(code))
 
     def _retry_or_fail(self, calls: Sequence[PendingCall], error: Exception, joined: bool) -> None:
-        """Retries a batch if one call caused the error. Otherwise fails its calls, because it may have committed."""
+        """Retries a batch if one of its calls may have caused the error. Otherwise fails the calls.
+
+        After other errors, a batch may have committed. A single call is never retried.
+        """
         if joined and (getattr(error, "sqlstate", None) or "").startswith(_ONE_IS_TO_BLAME):
             self._retry(calls, error)
             return
@@ -155,7 +157,7 @@ class Batcher:
             self._end(call, LedgerUnavailable() if on_duplicate is None else on_duplicate)
 
     def _retry(self, calls: Sequence[PendingCall], error: Exception) -> None:
-        """Sends the calls of a refused batch again, and isolates the account to blame. Fails calls that are late."""
+        """Sends a refused batch's calls again, except late ones. Isolates the account to blame; if unknown, all."""
         blamed = _blamed(calls, error)
         now = self._loop.time()
         self.batches.queue.put_back(call for call in calls if call.latest > now)
@@ -168,7 +170,7 @@ class Batcher:
         """Sends the calls of these accounts one by one for a while, so that they delay no other account."""
         until = self._loop.time() + seconds
         self.isolated.update(dict.fromkeys([call.account for call in calls], until))
-        # Checks all accounts: a retried call's may have been isolated while the call was under way.
+        # An account may already have been isolated while its call, now put back, was under way: check all of them.
         for call in self.batches.queue.take_where(lambda call: call.account in self.isolated):
             self.singles.add(call)
         self._sweep_later()

@@ -1,4 +1,4 @@
-"""Access to the ledger for threads: a batcher with its own event loop and thread. Others wait for its answers."""
+"""Runs a batcher in a thread with its own event loop. Other threads send it commands and wait for the answers."""
 
 import asyncio
 import signal
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class BatcherThread:
-    """Runs commands for threads. Start it in the process that uses it, because a fork does not copy the thread."""
+    """Runs commands for other threads. Start it after forking, because a fork does not copy threads."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class BatcherThread:
             raise RuntimeError("the batcher's thread did not start")
 
     def close(self) -> None:
-        """Ends the sessions and the thread, without waiting long for either."""
+        """Ends the sessions and the thread. Waits only a limited time for them."""
         try:
             self._loop.call_soon_threadsafe(self._closing.set)
         except RuntimeError:  # the loop is closed
@@ -60,7 +60,7 @@ class BatcherThread:
         """Runs one command.
 
         Raises:
-            LedgerUnavailable: there was no answer in time.
+            LedgerUnavailable: the database failed, or did not answer in time.
         """
         answer: Any = self._ask(lambda done: self._batcher.submit(command, done))
         if isinstance(answer, Exception):
@@ -78,7 +78,7 @@ class BatcherThread:
         return self._batcher.callers
 
     def _ask(self, ask: Callable[[Done], None]) -> object:
-        """Calls a function in the thread and waits for its answer, at most as long as the batcher may take."""
+        """Calls `ask` in the batcher's thread, and waits for the answer no longer than a batcher may take."""
         answers: SimpleQueue[object] = SimpleQueue()
 
         def called() -> None:

@@ -1,4 +1,4 @@
-"""What a worker knows about its callers: whether a key's tag is right, and which keys the ledger has just refused."""
+"""Recognises API keys by their tags, and remembers which keys the ledger has just refused."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ class _Refusal(msgspec.Struct):
 
 
 class Callers:
-    """Recognises keys without I/O. Threads may read this while another thread records the ledger's answers."""
+    """Recognises keys without I/O. Other threads may read this while one thread records the ledger's answers."""
 
     def __init__(self, time: Callable[[], float], is_connected: Callable[[], bool]) -> None:
         self._time = time
@@ -47,8 +47,8 @@ class Callers:
         """Returns the credential of a key that this deployment may have issued; None for any other.
 
         Raises:
-            LedgerUnavailable: the key is well-formed but not recognised, and there is no session. Another database
-                may have taken over, and the key may be one of its own.
+            LedgerUnavailable: the key is well-formed but not recognised, and there is no session. Another database,
+                which issued this key, may have taken over.
         """
         credential = None if self._tags is None else self._tags.credential(key)
         if credential is None and not self._is_connected() and account_named_in(key):

@@ -14,8 +14,8 @@ from sepu.metering.session import SessionLost, UnreadableValueError
 
 log = logging.getLogger("sepu.ledger")
 
-# We log only these messages of psycopg and libpq, about failed or lost connections. In others, libpq may quote part of
-# a connection string, and a password with an unescaped @ can look like a host name.
+# The only messages of psycopg and libpq that we log. Others may quote part of a connection string. `_HOST` excludes @:
+# if a password has an unescaped @, libpq takes what follows it for the host.
 _HOST = r"[\w./:%-]+"
 _KNOWN_CAUSE = re.compile(
     rf'connection to server (?:at|on socket) "{_HOST}"(?: \({_HOST}\))?(?:, port \d+)? failed: [^\n]{{1,300}}'
@@ -50,7 +50,7 @@ def report_fault(raised: BaseException, what: str = "a callback failed") -> None
 
 
 def _cause(error: Exception) -> str:
-    """Returns the cause of an error without an SQLSTATE: never a reply to a statement, which could quote a row."""
+    """Returns the cause of an error that has no SQLSTATE, without anything that could quote a row."""
     if isinstance(error, UnreadableValueError | SettingsError | StandbySilentError | UnsafeSettingsError):
         cause = " ".join(str(error).split())
     elif isinstance(error, psycopg.OperationalError):

@@ -11,7 +11,7 @@ Done = Callable[[Any], None]
 
 
 class PendingCall:
-    """A command and the callback for its answer. `latest` is the event loop's time by which it must be sent."""
+    """A command and the callback for its answer. If not sent by `latest`, in the loop's time, the call fails."""
 
     __slots__ = ("account", "command", "done", "latest")
 
@@ -31,7 +31,7 @@ class FairQueue:
     def __init__(self) -> None:
         # The waiting calls of each account. The first account is next.
         self.accounts: OrderedDict[str, deque[PendingCall]] = OrderedDict()
-        self._under_way: set[str] = set()  # accounts with calls under way
+        self._under_way: set[str] = set()  # accounts
 
     def add(self, call: PendingCall) -> None:
         """Adds a call behind the others of its account."""
@@ -78,7 +78,7 @@ class FairQueue:
         return taken
 
     def finish(self, calls: Iterable[PendingCall]) -> None:
-        """Ends the taken calls, so that their accounts get turns again."""
+        """Marks taken calls as no longer under way, so that their accounts get turns again."""
         for call in calls:
             self._under_way.discard(call.account)
 

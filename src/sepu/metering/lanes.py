@@ -19,7 +19,7 @@ from sepu.metering.session import Session
 
 
 class Hooks(NamedTuple):
-    """What the batcher gives its lanes. `settle` takes calls, their outcome, and whether they were sent as a batch."""
+    """The batcher's functions for its lanes. `settle` gets calls, their outcome, and whether they were a batch."""
 
     loop: asyncio.AbstractEventLoop
     open_session: Callable[[], Awaitable[Session]]
@@ -43,7 +43,7 @@ class Lane:
         any(dispatcher.send_next() for dispatcher in self.dispatchers)
 
     async def open(self) -> None:
-        """Connects so that the first call does not have to wait; gives up soon if the database does not answer."""
+        """Connects before the first call, but waits only a limited time."""
         await self.dispatchers[0].open()
 
     def disconnect(self) -> None:
@@ -109,7 +109,7 @@ class Dispatcher:
     ) -> None:
         """Takes the queue. Up to `most` of its calls share a statement. `closes_idle` ends an idle session.
 
-        `single_as_batch` sends even a single call as a batch, because batches give up sooner on a lock.
+        `single_as_batch` sends even a single call as a batch, which gives up sooner on a lock.
         """
         self.session: Session | None = None
         self._loop, self._open_session, self._settle, self._connected, self._observer = hooks
@@ -175,7 +175,7 @@ class Dispatcher:
                 self.send_next()
 
     def _waits_after(self, _: Sequence[PendingCall]) -> bool:
-        """Returns whether to stay busy after these calls. A subclass that returns True ends that state itself."""
+        """Returns whether to stay busy after these calls. If so, the subclass must end that state."""
         return False
 
     def poll(self) -> None:
@@ -193,7 +193,7 @@ class Dispatcher:
             self.session.close()
 
     async def open(self) -> None:
-        """Connects, but waits only for a limited time."""
+        """Connects, but waits only a limited time."""
         self._connecting = self._connecting or self._loop.create_task(self._connect())
         await asyncio.wait([self._connecting], timeout=limits.database.CONNECT_SECONDS)
 
@@ -228,7 +228,7 @@ class Dispatcher:
 class BatchDispatcher(Dispatcher):
     """Sends batches. After a slow batch, it waits briefly for the same number of calls to arrive.
 
-    Otherwise the first client to call again would be served alone, and the others would wait for a second slow call.
+    Otherwise the first client to call again would be served alone, and the others would wait for another slow call.
     """
 
     def __init__(self, hooks: Hooks, queue: FairQueue) -> None:
@@ -237,7 +237,7 @@ class BatchDispatcher(Dispatcher):
         self._timer: asyncio.TimerHandle | None = None
 
     def count_awaited(self) -> None:
-        """Counts an awaited call that has arrived; the last one ends the wait."""
+        """Counts an arrived call; the last awaited one ends the wait."""
         self.awaited -= 1
         if not self.awaited:
             self._end_wait()

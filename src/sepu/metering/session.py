@@ -3,9 +3,9 @@
 PERF: we do not use psycopg's cursors, locks or generators. A call takes 0.15 ms of CPU time with
 them and 0.05 ms without; the database takes 0.3 ms for a charge.
 
-Each statement is prepared when it is first sent. Behind a pooler such as PgBouncer in transaction mode,
-each transaction may get a different server session, where a prepared statement is missing or exists already. We
-then stop preparing statements.
+Each statement is prepared when it is first sent. Behind a pooler such as PgBouncer in transaction mode, each
+transaction may get a different server session. If a prepared statement is then missing, or its name is taken, we stop
+preparing statements.
 """
 
 import asyncio
@@ -48,13 +48,13 @@ class SessionLost(Exception):  # noqa: N818
 
 
 class Session:
-    """Runs one statement at a time. It ends when the server closes it or is late; a late statement is not cancelled."""
+    """Runs one statement at a time. Ends when the server closes it or is late; does not cancel a late statement."""
 
     def __init__(self, connection: psycopg.AsyncConnection[Any], seconds: float) -> None:
         self.key_secret = b""  # makes the tags of API keys; `connect` reads it
         self.is_closed = False
         self._loop = asyncio.get_running_loop()
-        self._connection = connection  # keeps what follows alive
+        self._connection = connection  # psycopg warns if an open connection is deleted
         self._pgconn = connection.pgconn
         self._pgconn.nonblocking = 1
         self._seconds = seconds
@@ -78,9 +78,9 @@ class Session:
         """Connects. If a statement takes longer than `seconds`, the session is over.
 
         Raises:
-            psycopg.Error: the server does not exist or refuses, its synchronous standby is silent, or a setting breaks
-                a guarantee of the ledger.
-            TimeoutError: the server does not answer in time.
+            psycopg.Error: the server does not exist, refuses, or does not answer the first statement; its synchronous
+                standby is silent; or a setting breaks a guarantee of the ledger.
+            TimeoutError: the server does not accept the connection in time.
         """
         session = cls(await hosts.connect_async(), seconds)
         answered: asyncio.Future[Rows | Exception] = asyncio.get_running_loop().create_future()
@@ -98,7 +98,7 @@ class Session:
         return session
 
     def is_over(self) -> bool:
-        """Returns whether the session has ended, perhaps by a restart of the server. Asks the socket: no round trip.
+        """Returns whether the session has ended, for example by a server restart. Asks the socket: no round trip.
 
         Call this only while no statement is under way.
         """
@@ -151,7 +151,7 @@ class Session:
         """Ends the session, and fails the statement under way."""
         if not self.is_closed:
             self.is_closed = True
-            # Do not delay this: libpq closes a lost connection's socket, and another socket may soon get its number.
+            # Do not delay this: libpq closes a lost connection's socket, and its number may soon be reused.
             with suppress(OSError):  # raised if asyncio also watched for writes; it removes the reader anyway
                 self._loop.remove_reader(self._socket)
             self._loop.remove_writer(self._socket)

@@ -66,7 +66,7 @@ class State(Enum):
 
 # PERF: Python looks up a module-level name faster than a member of an enumeration.
 _NEW, _IDLE, _HEAD, _BODY, _ENDED, _SERVING, _STUCK, _CLOSING, _LOST = State
-_BETWEEN = (_IDLE, _NEW)  # no byte of the next request has arrived
+_BETWEEN = (_IDLE, _NEW)  # no byte of the next request has been parsed
 _OPEN = (_IDLE, _BODY, _HEAD, _ENDED, _NEW)  # the states of the input
 
 
@@ -115,12 +115,12 @@ class Connection(asyncio.BufferedProtocol):
         self._keep_alive = True  # whether our checks allow it; the parser decides too
         self._body: list[bytes] = []
         self._body_bytes = 0
-        self._other_bytes = 0  # of the head and chunk framing, without the request's first slice
+        self._other_bytes = 0  # parsed after the request's first slice, less the body
         # The requests already parsed.
         self._requests: deque[_Request] = deque()
         self._current: _Request | None = None
         self._refusal = 400  # the status to send after these requests' answers, once the input has ended
-        # The connection.
+        # The connection itself.
         self._input = _NEW
         self._state = _LOST
         self.deadline: float
@@ -317,7 +317,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._input is _BODY:
             self._complete(self._keep_alive and self._parser.should_keep_alive())
 
-    # ---
+    # --- parsing and serving
 
     def _complete(self, keep_alive: bool) -> None:
         environ = self._environ
@@ -435,7 +435,7 @@ class Connection(asyncio.BufferedProtocol):
         self._close()
 
     def _close(self) -> None:
-        """Closes the sending side now, and the rest when the client closes. Both together could cut off an answer."""
+        """Closes the sending side now, and the rest when the client closes: all at once could cut off an answer."""
         self._enter(_CLOSING)
         self._input = _ENDED
         self._requests.clear()
@@ -463,7 +463,7 @@ def _environ_name(name: bytes) -> str | None:
 
 
 def _add_headers(environ: dict[str, Any], headers: list[tuple[bytes, bytes]], most_bytes: int) -> None:
-    """Adds the headers to the environ. Together they have at most `most_bytes`."""
+    """Adds the headers to the environ. `most_bytes` is an upper bound of their total size."""
     if len(headers) > limits.requests.HEADERS:
         raise _RefusedError(431)
     if most_bytes > _LINE_BYTES:  # PERF: rarely true, and checking each header takes 5 % of a request's opcodes

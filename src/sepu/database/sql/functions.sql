@@ -3,10 +3,11 @@
 --
 -- The time is an argument so that a test can cross into another month. Its default is the database's clock.
 -- Each statement of a request reads or writes one table, by its primary key.
--- Every lock wait ends before the worker gives up on the call, so the worker learns that nothing happened.
+-- Each lock wait is shorter than the time that the worker waits for the call, so the worker usually learns that nothing
+-- happened.
 --
--- The functions that the service calls run with the owner's rights, so the service's role needs none on the tables.
--- Only the owner may call the others. No function depends on the caller's search path. A session may keep a query plan
+-- The functions that the service calls run with the owner's rights, so the service's role needs none on the tables,
+-- except to read sepu.migration. Only the owner may call the others. No function depends on the caller's search path. A session may keep a query plan
 -- that it made while a table was empty. enable_seqscan is off so that such a plan does not scan the whole table later.
 -- (search_path, enable_seqscan and lock_timeout together take 2 % of a charge's instructions.)
 --
@@ -16,18 +17,15 @@
 --   count_request -> is_limited
 --   read_usage    -> read_usage_one -> authenticate, count_request
 --   admit         -> admit_one      -> authenticate, count_request
---   key_secret, probe (called by the service; call none)
---   broken_settings (called by the service) -> needed_settings
---   prune_results    (called by operators' commands; calls none)
---   adjust_usage     (called by operators' commands; calls none)
+--   broken_settings -> needed_settings
 
 
--- 1. Functions that only the functions below call.
+-- 1. Functions that the service does not call directly.
 
 -- Looks up the key, its account and the account's plan. The outcome is unauthorized, account_unavailable or ok.
 --
 -- Records the first use of a key on a day, but never waits for the key's row. If another request holds the row, it is
--- writing the same value; if an operator does, the next use is recorded. An operator does wait for such a request.
+-- writing the same value. If an operator's command holds it, the key's next use is recorded.
 create or replace function sepu.authenticate(
     p_account_id text, p_key_hash bytea, p_now timestamptz,
     out outcome text, out plan_id text, out requests_per_minute integer, out key_id text
@@ -263,7 +261,8 @@ begin
 
     v.period := to_char(p_now at time zone 'UTC', 'YYYY-MM');
     loop
-        -- A charge over the limit locks no row. A lock is written to the WAL, so the refusal would wait for the disk.
+        -- A charge over the limit does not lock the counter. The lock would be written to the WAL, and the refusal would
+        -- wait for the disk.
         update sepu.usage u set committed = u.committed + p_units
          where u.account_id = p_account_id and u.period = v.period and u.meter = p_meter
            and p_units <= v_plan_limit + u.granted - u.committed - u.reserved
@@ -318,7 +317,7 @@ end $$;
 --   session_replication_role: `replica` turns foreign keys off.
 --   track_activities: if off, nothing shows that commits are waiting for a silent standby.
 --   zero_damaged_pages, ignore_checksum_failure: if on, damaged rows go missing or are read as they are.
---   fsync, full_page_writes: if off, an answered charge can be lost. They are server-wide, so no session checks them.
+--   fsync, full_page_writes: if off, an answered charge can be lost. They are server-wide: only `sepu db check` checks them.
 create or replace function sepu.needed_settings() returns table (name text, accepted text[], inherited boolean)
 language sql immutable as $$
     values ('default_transaction_isolation', array['read committed'], true),
@@ -460,7 +459,7 @@ $$;
 -- sepu.probe are locked. If Postgres cannot write, its error says why.
 --
 -- The update alone would succeed on a full disk: it needs no new page, and its WAL often fits into an existing segment.
--- A charge needs new pages, so this first writes more than work_mem holds to a temporary file on the tables' disk.
+-- A charge needs new pages, so this first writes a temporary file to the tables' disk: more than work_mem can hold.
 create or replace function sepu.probe(p_now timestamptz default now(), out applied text)
 language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set work_mem = '64kB' set temp_tablespaces = '' as $$
@@ -481,9 +480,9 @@ end $$;
 -- Deletes up to p_limit of a counter's results that are older than p_days, and adds their units to the counter's pruned
 -- units and to the totals for each day and key.
 --
--- Locks the counter first, as a charge does. Results without a counter stay: callers name an existing one.
+-- Locks the counter first, as a charge does. The counter must exist: this does not check it.
 -- Finds the account's results by primary key, even if the statistics are old. An index on created_at would cost each
--- charge a write, only to avoid reading the account's few thousand rows once in three months.
+-- charge a write; reading the account's results at each prune costs less.
 create or replace function sepu.prune_results(
     p_account_id text, p_period text, p_meter text, p_days integer, p_limit integer, p_now timestamptz default now(),
     out results integer, out units integer
