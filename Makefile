@@ -18,7 +18,7 @@ INSTALL = @$(if $(shell command -v flock),flock Makefile) $(MAKE) --no-print-dir
 help:
 	@$(TARGETS) | while read -r target text; do printf 'make %-19s%s\n' "$$target" "$$text"; done
 
-build:
+build:  ## .venv with sepu, and the tools of development
 	$(INSTALL) .venv/tools
 
 serving:
@@ -94,11 +94,11 @@ coverage: build  ## the lines and branches of src that `make test` runs [CHOSEN=
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered
 
-lint: build
+lint: build  ## ruff
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 
-types: build
+types: build  ## mypy --strict
 	$(BIN)/mypy
 
 # Builds into another directory, so that .venv keeps the normal core. Python itself leaks at exit, so leaks are not
@@ -283,9 +283,12 @@ lint-workflows: build/workflows/ready
 workflows: lint-workflows build  ## lint the workflows, and run their commands here [JOBS="wheels/sdist tests/gate"]
 	@$(BIN)/python -m tools.workflows $(JOBS)
 
-release: serving  ## build data/release from data/facts, and what core and client have of it
+release: serving  ## build data/release from data/facts, and everything that is made from it
 	$(BIN)/python -m sepu.library.build data/facts data/release cext/spellings.pxi
+	$(MAKE) --no-print-directory build
 	$(BIN)/python -m tools.ambiguous_names
+	$(MAKE) --no-print-directory answers pictures
+	$(BIN)/python -m tests.docs.examples
 
 prove-index: build  ## compare answers by an index with a full search, for each of the 2^24 8-bit colours
 	@$(BIN)/python -m tests.core.prove_index

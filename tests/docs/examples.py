@@ -1,4 +1,7 @@
-"""The pages whose commands run. `python -m tests.docs.examples` writes what a real server and `sepu` print there."""
+"""The pages whose commands run. `python -m tests.docs.examples` writes what a real server and `sepu` print there.
+
+It also writes the release's versions and hashes into the examples of the OpenAPI document. `make release` calls it.
+"""
 
 import json
 import os
@@ -9,9 +12,11 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 from tests.curl import Ask, by_curl
 from tests.harness.serving import SEPU, serving
 
+import sepu
 from sepu.admin import accounts
 from sepu.database.opening import connect, database, service_url
 
@@ -94,7 +99,20 @@ def _same(printed: str) -> str:
     return printed
 
 
+def with_manifest(text: str) -> str:
+    """A page or the OpenAPI document, with the versions and hashes of today's release in its examples."""
+    manifest = {"datasetVersion": sepu.load().manifest.version} | msgspec.to_builtins(sepu.load().manifest)
+    named = "|".join(name for name in manifest if name.endswith(("Version", "Sha256", "Count")))
+    version, sha256 = manifest["version"], manifest["librarySha256"]
+    text = re.sub(rf"(?m)(?<=^ {{20}})({named}): \S+$", lambda found: f"{found[1]}: {manifest[found[1]]}", text)
+    text = re.sub(r"(?<= version: )\S+(?=\n +recordCount: )", version, text)
+    text = re.sub(r"(?m)^\('[0-9.]+', '[0-9a-f]{16}'\)$", f"({version!r}, {sha256[:16]!r})", text)
+    return re.sub(r"(?<=\bdataset )\d+\.\d+\.\d+", version, text)
+
+
 def main() -> None:
+    for path in (*PAGES, _ROOT / "docs" / "openapi.yaml"):
+        path.write_text(with_manifest(path.read_text("utf-8")), "utf-8")
     with (
         tempfile.TemporaryDirectory(prefix="sepu-docs-") as directory,
         database(None, Path(directory), create=True) as url,

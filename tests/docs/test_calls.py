@@ -13,6 +13,7 @@ from tests.openapi.document import operations
 from tests.programs import program
 from tools.site.calls import CALLS, LANGUAGES
 
+import sepu
 from sepu.admin import accounts
 from sepu.admin.usage import show_usage
 
@@ -103,7 +104,7 @@ def test_the_calls_of_a_language_run(
     assert done.returncode == 0, done.stderr
     printed = {"matchColors": "Scarlet Silk", "searchColors": "Peach Blossom Pink", "getUsage": "color_search"}
     assert [text for operation, text in printed.items() if text not in done.stdout] == [], done.stdout
-    assert ("getLibrary" in chosen) == ("1.0.0" in done.stdout.splitlines()[-1])
+    assert ("getLibrary" in chosen) == (sepu.load().manifest.version in done.stdout.splitlines()[-1])
     assert [meter.committed for meter in show_usage(connection, issued.account_id).usage] == [1, 1]
 
 
