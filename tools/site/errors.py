@@ -31,14 +31,14 @@ X-Error-Pointer: /colors/2/g
 
 An error has a status and a code, and never repeats what you sent. Give support the request id.
 
-- **Cost.** A 4xx is free. All but a 409 leave the idempotency key unused, so you may correct the request and
+- **Cost.** A 4xx is free. Except after a 409, the idempotency key is still unused: you may correct the request and
   keep the key.
 - **Retries.** [When to retry](metering.md#when-to-retry) has the rules. If you do not know a code, go by the status.
-- **`X-Error-Pointer`** comes with a 422: a JSON pointer (RFC 6901) to the first fault, here the `g` of the third
-  colour. `/q` points to the `q` parameter. If a colour has an unknown member, it points to the colour. There is
-  no pointer if the whole body or query is at fault.
+- **`X-Error-Pointer`** comes with a 422. It is a JSON pointer (RFC 6901) to the first fault, here the `g` of the third
+  colour. `/q` is the `q` parameter. For an unknown member of a colour, it points to the colour. There is no pointer
+  if the whole body or query is at fault.
 
-Under each code, → shows what to send instead of a common mistake."""
+The lists give common mistakes: what was sent → what to send."""
 
 
 # For each code: what is wrong, and what to do.
@@ -47,14 +47,14 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "The request is not valid HTTP/1.x: a missing, repeated or invalid `Host`, contradictory headers, a transfer "
         "coding other than `chunked`, broken chunks, an incomplete body, or an address that is not percent-encoded, "
         "such as `?q=桃红`.",
-        "Use an HTTP library, and check any proxy on the way. Try `curl -G --data-urlencode 'q=桃红'`.",
+        "Use an HTTP library, and check any proxy on the way. With curl: `-G --data-urlencode 'q=桃红'`.",
     ),
     "idempotency_key_required": (
         "A match or a search has no `Idempotency-Key`.",
         "Create one for each intent, before its first attempt.",
     ),
     "idempotency_key_invalid": (
-        "The `Idempotency-Key` is not 8 to 128 of the characters `A-Z a-z 0-9 . _ : -`.",
+        "The `Idempotency-Key` must be 8 to 128 of these characters: `A-Z a-z 0-9 . _ : -`.",
         "Use a random UUID, or a hash of your own identifier.",
     ),
     "body_required": ("A match has no body.", "Send the colours as JSON."),
@@ -64,30 +64,30 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "unauthorized": (
         "The API key is missing, malformed, unknown, revoked or expired.",
-        "Send `Authorization: Bearer KEY`. If the header is right, ask support for a new key, but never send "
-        "the old one.",
+        "Send `Authorization: Bearer KEY`. If the header is right, ask support for a new key, but do not send "
+        "them the old one.",
     ),
     "account_unavailable": ("The account is suspended or unavailable.", "Stop sending, and ask support."),
     "not_found": ("There is no such path.", "Use a path that begins with `/v1`."),
     "method_not_allowed": (
         "The path does not accept this method.",
-        "Use `POST` for a match, `GET` for everything else.",
+        "Use `POST` for a match, otherwise `GET`.",
     ),
     "request_timeout": (
         f"The request did not arrive within {limits.requests.REQUEST_SECONDS:g} seconds. It was not processed.",
         "Send it in one piece. If this repeats, check your network.",
     ),
     "idempotency_conflict": (
-        "The key was already used with a different input. The earlier request can still be replayed.",
+        "The key was already used with a different input.",
         "Create a key for each intent. Do not use a counter that restarts, or one key per user.",
     ),
     "request_in_progress": (
         "An earlier attempt with this key is still running.",
-        "Wait for it. Never send two attempts at the same time.",
+        "Wait, then retry. Never send two attempts at the same time.",
     ),
     "payload_too_large": (
-        f"The body has more than {limits.requests.BODY_BYTES // _KIB} KiB, or its chunks have more than "
-        f"{limits.requests.FRAMING_BYTES // _KIB} KiB of framing.",
+        f"The body has more than {limits.requests.BODY_BYTES // _KIB} KiB, or more than "
+        f"{limits.requests.FRAMING_BYTES // _KIB} KiB of chunk framing.",
         "Send at most five colours in each request.",
     ),
     "uri_too_long": (
@@ -103,12 +103,12 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "The body of a match is not an object, or its `colors` is missing or not an array.",
         'Send `{"colors": [...]}`, even for a single colour.',
     ),
-    "invalid_colors": ("`colors` does not have one to five items.", "Split a longer list into requests."),
+    "invalid_colors": ("`colors` is empty, or has more than five items.", "Split a longer list into requests."),
     "invalid_rgb": (
         "An item of `colors` is not an object with exactly the numbers `r`, `g` and `b`, each from 0 to 255.",
         "Send each colour as three numbers. Fractions are allowed.",
     ),
-    "invalid_top": ("`top` is not a whole number from 1 to 3.", "Leave it out to get the nearest colour."),
+    "invalid_top": ("`top` is not a whole number from 1 to 3.", "Leave it out to get only the nearest."),
     "invalid_q": (
         "`q` is missing or repeated, or does not have 2 to 64 characters after trimming.",
         "Send one `q` with two characters or more, percent-encoded as UTF-8.",
@@ -120,19 +120,19 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "rate_limited": (
         "The account sent more requests in a minute than its plan allows. Nothing was charged.",
-        "Wait until that minute, which began with its first request, ends: 60 seconds at most. Then send fewer.",
+        "Wait until the minute ends. Then send fewer requests.",
     ),
     "quota_exceeded": (
-        "This UTC month has too few units left for the request. The `X-Usage` headers have the figures.",
+        "Too few units are left this UTC month. The `X-Usage` headers have the figures.",
         "Wait for the next month, or ask support for a higher limit. A request with fewer colours may still fit.",
     ),
     "headers_too_large": (
-        f"There are over {limits.requests.HEADERS} headers, one is over {limits.requests.LINE_BYTES} bytes, or they "
-        f"are over {limits.requests.HEAD_BYTES // _KIB} KiB in all.",
-        "Send only the headers of the interface, and no cookies.",
+        f"There are over {limits.requests.HEADERS} headers, a header over {limits.requests.LINE_BYTES} bytes, or over "
+        f"{limits.requests.HEAD_BYTES // _KIB} KiB of headers.",
+        "Send only the headers that you need, and no cookies.",
     ),
     "internal_error": (
-        "The service failed. For library and usage, its database may be down. A match or search may have been charged.",
+        "The service failed. For library and usage, the database may be down. A match or search may have been charged.",
         "Retry with increasing delays. If the error persists, give support the request id.",
     ),
     "overloaded": (
@@ -140,8 +140,8 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "Open few connections, and reuse them.",
     ),
     "usage_commit_failed": (
-        "The service does not know whether the charge was made. A retry with the same key settles it.",
-        "Retry with increasing delays. With a new key you may be charged twice.",
+        "The service does not know whether the charge was made.",
+        "Retry with increasing delays. With a new key, you may be charged twice.",
     ),
     "not_ready": ("Only from `/readyz`, for operators: this server cannot serve yet.", "Wait until it has started."),
 }
@@ -206,14 +206,14 @@ MISTAKES = (
     ),
     Mistake("hex", "invalid_rgb", f"`{ONE}`: each pair of digits is one channel", body='{"colors":["#C83C23"]}'),
     Mistake("256", "invalid_rgb", "`255`: channels are from 0 to 255", body='{"colors":[{"r":256,"g":60,"b":35}]}'),
-    Mistake("strings", "invalid_rgb", f"`{ONE}`: numbers", body='{"colors":[{"r":"200","g":"60","b":"35"}]}'),
+    Mistake("strings", "invalid_rgb", f"`{ONE}`: no quotes", body='{"colors":[{"r":"200","g":"60","b":"35"}]}'),
     Mistake("array", "invalid_rgb", f"`{ONE}`", body='{"colors":[[200,60,35]]}'),
     Mistake("alpha", "invalid_rgb", f"`{ONE}`: there is no alpha", body='{"colors":[{"r":200,"g":60,"b":35,"a":1}]}'),
     Mistake("capitals", "invalid_rgb", f"`{ONE}`: lower case", body='{"colors":[{"R":200,"G":60,"B":35}]}'),
     Mistake("top-string", "invalid_top", '`"top":2`', body='{"colors":[{"r":200,"g":60,"b":35}],"top":"2"}'),
-    Mistake("one-character", "invalid_q", "`?q=大红`: two characters at least", query="?q=红"),
+    Mistake("one-character", "invalid_q", "`?q=大红`: at least two characters", query="?q=红"),
     Mistake("no-q", "invalid_q", "`?q=hong&limit=3`", query="?limit=3"),
-    Mistake("plus-lost", "invalid_q", "`?q=hong`; several words are one `q`: `?q=tao+hong`", query="?q=tao&q=hong"),
+    Mistake("plus-lost", "invalid_q", "`?q=hong`; several words go into one `q`: `?q=tao+hong`", query="?q=tao&q=hong"),
     Mistake("limt", "unknown_parameter", "`?q=hong&limit=3`", query="?q=hong&limt=3"),
     Mistake("query", "unknown_parameter", "`?q=hong`", query="?query=hong"),
     Mistake("limit-of-match", "unknown_parameter", '`"top":2`', body='{"colors":[{"r":200,"g":60,"b":35}],"limit":2}'),
