@@ -119,7 +119,8 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "Check the spelling. A match takes `colors` and `top`, a search takes `q` and `limit`.",
     ),
     "rate_limited": (
-        "The account sent more requests in a minute than its plan allows. Nothing was charged.",
+        "The account sent more requests in a minute than its plan allows, or your address more than nginx allows "
+        "([20 a second](api.md#limits-of-a-connection)). Nothing was charged.",
         "Wait until the minute ends. Then send fewer requests.",
     ),
     "quota_exceeded": (
