@@ -152,11 +152,11 @@ cdef class NameIndex:
     """NameIndex(names, parts, orders, syllables=())\n--\n
     Finds values by the spellings of their names. Immutable: any number of threads may search.
 
-    A spelling is (folded text, level, value). A level is a kind of spelling; the lower is preferred. `names` are whole
-    names, with or without spaces. `parts` have no spaces: each word of a query matches a whole part, the last word also
-    the beginning of one. `orders[level]` holds every value, 0 to n - 1, in the order preferred on that level; n is at
-    most 256, and there are at most 8 levels. `syllables` are (ASCII text, value): names with one space between
-    syllables, for queries that mix these with initials; they are of the last level. Raises ValueError for
+    A spelling is (folded text, level, value). A level is a kind of spelling; lower levels are preferred. `names` are
+    whole names, with or without spaces. `parts` have no spaces: each word of a query matches a whole part, the last
+    word also the beginning of one. `orders[level]` holds every value, 0 to n - 1, in the order preferred on that level;
+    n is at most 256, and there are at most 8 levels. `syllables` are (ASCII text, value): names with one space between
+    syllables, for queries that mix syllables with initials; they belong to the last level. Raises ValueError for
     anything else.
     """
 
@@ -253,8 +253,8 @@ cdef class NameIndex:
         """Returns at most `limit` values whose names match `q`, best first.
 
         First come names that are `q`, then names that start with `q`, then values that have every word of `q` as a
-        part. If there are none of these: values with syllables and initials as its words; then the first three without
-        a last 色 or se; then names with one typing error. Takes any str; raises ValueError for a `limit` below 1.
+        part. If nothing is found, the search tries in turn: `q` as syllables mixed with initials; the first three
+        without a final 色 or se; names with one typing error. Takes any str; raises ValueError for a `limit` below 1.
         """
         cdef Py_UCS4 text[MAX_SHORT_QUERY]
         cdef Py_UCS4 short_folded[3 * MAX_SHORT_QUERY]

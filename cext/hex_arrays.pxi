@@ -124,10 +124,10 @@ cdef Py_ssize_t read_array(array, result) except -1:
 
 
 def hex_to_rgb(values):
-    """Reads an array of HEX of any shape: texts such as '#C83C23', 'c83c23' and '#fff', or whole numbers such as 0xC83C23.
+    """Reads HEX values of any shape: strings such as '#C83C23', 'c83c23' and '#fff', or whole numbers such as 0xC83C23.
 
     `values`: an array, a list, or a column of pandas, Arrow or Polars. Returns uint8 (..., 3), as `Palette.nearest_batch`
-    takes it. Raises ValueError that names the first place with anything else, TypeError for other types.
+    takes it. Raises ValueError, which names the first position of anything else, and TypeError for other types.
     """
     cdef unsigned char[:, ::1] rgb
     cdef list texts

@@ -9,9 +9,9 @@
     >>> sepu.load()["fei-hong"].name.zh
     '绯红'
 
-Classes have a help of their own: `help(sepu.Palette)`, also of Release, Record, Match, Share and NameIndex.
-`NamedPalette` and `read_palette` make palettes of your own colours, `hex_to_rgb` reads columns of HEX.
-`docs/library.md` has more: images, palettes and indexes of your own.
+Classes have their own help, such as `help(sepu.Palette)`; also Release, Record, Match, Share and NameIndex.
+`NamedPalette` and `read_palette` make palettes of your own colours, and `hex_to_rgb` reads columns of HEX.
+`docs/library.md` has more: images, and palettes and indexes of your own.
 """
 
 from importlib import import_module
@@ -48,9 +48,9 @@ __all__ = ["__version__", "load", "match", "name_image", "search"]
 
 
 def load() -> "Release":
-    """Returns the library of 161 colours that this package carries, verified: a `sepu.Release`.
+    """Verifies and returns the library of 161 colours, a `sepu.Release`.
 
-    Raises sepu.library.release.ReleaseError for files that are not intact.
+    Raises sepu.library.release.ReleaseError if its files are not intact.
     """
     return _load()
 
@@ -66,8 +66,8 @@ def match(
 
     `color`: '#C83C23', '#fff', three numbers from 0 to 255, a name of the library, a colour of CSS Color 4 such as
     'oklch(0.6 0.2 30)', or a record. Or `lab`: L*, a* and b* under D65, or with `white="D50"` under D50. A colour
-    outside sRGB is compared at its true value, and its matches have `.in_srgb` False. Raises ColorError if it is not a
-    colour, or is a name to which CSS gives another value than the library.
+    outside sRGB is compared at its true value, and its matches have `.in_srgb` False. Raises ColorError if `color` is
+    not a colour, or if CSS and the library give its name different values.
     """
     return _load().match(color, lab=lab, white=white, top=top)
 
@@ -80,14 +80,13 @@ def search(q: str, *, limit: int = 10) -> "Records[Record]":
 def name_image(
     image: "Image", *, top: int | None = None, scale: int | None = None, within: float = 0
 ) -> "Records[Share]":
-    """Returns the colours of an image with their `.share` of its pixels, the largest first, at most `top` of them.
+    """Returns at most `top` colours of an image with their `.share` of its pixels, the largest share first.
 
-    Each pixel counts for the colour that is nearest to it, weighted by its opacity. `image`: a file's path, its content
-    as bytes, or a Pillow image (for these install 'sepu[image]'), or an array of shape (height, width, 3) or,
-    with alpha, (height, width, 4). `scale`: the greatest value that a channel of an array may have, 1 or 255; only
-    uint8 and int64 need none. `within`: merges a colour into a more frequent one that differs by at most this
-    ΔE (CIEDE2000); 20 leaves the few dominant ones. Raises ImageError if the image cannot be read, or the array does
-    not fit its scale.
+    Each pixel counts for its nearest colour, weighted by its opacity. `image`: a path, an open file, its content as
+    bytes, or a Pillow image (these need 'sepu[image]'); or an array of shape (height, width, 3) or, with alpha,
+    (height, width, 4). `scale`: the greatest value that a channel of an array may have, 1 or 255; only uint8 and int64
+    need none. `within`: merges a colour into a more frequent one that differs by at most this ΔE (CIEDE2000); 20 leaves
+    the few dominant ones. Raises ImageError if the image cannot be read, or if the array does not fit its scale.
     """
     return _load().name_image(image, top=top, scale=scale, within=within)
 

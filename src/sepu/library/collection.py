@@ -32,7 +32,7 @@ S = TypeVar("S", bound=NamedColor)
 
 
 class UnknownNameError(SepuError, KeyError):
-    """No colour of the library has this name, or several do; the message names some that may be meant."""
+    """No colour has this name, or several have it; the message suggests some."""
 
     __str__ = Exception.__str__  # KeyError's quotes the message
 
@@ -65,9 +65,9 @@ class Collection(Generic[R, M, S]):
     def __getitem__(self, key: slice) -> Records[R]: ...
 
     def __getitem__(self, key: str | int | slice) -> R | Records[R]:
-        """Returns the record with this slug, Chinese or English name or unique pinyin, or at this place.
+        """Returns the record with this slug, Chinese or English name or unique pinyin, or at this position.
 
-        Raises UnknownNameError for another name, and IndexError for a place that has no record.
+        Raises UnknownNameError for any other name, and IndexError for a position without a record.
         """
         if isinstance(key, slice):
             return Records(self.records[key])
@@ -97,7 +97,7 @@ class Collection(Generic[R, M, S]):
         return f"; perhaps you mean {' or '.join(near)}" if near else ""
 
     def named(self, name: str) -> Records[R]:
-        """Returns the record with this slug, or the records with this name in any of its languages; perhaps none."""
+        """Returns the record with this slug, or all records with this name in any language; there may be none."""
         for spelling in spellings(name):
             if places := self._places.get(spelling):
                 return Records(self.records[place] for place in places)
@@ -117,7 +117,7 @@ class Collection(Generic[R, M, S]):
         'oklch(0.6 0.2 30)', or a record. Or `lab`: L*, a* and b* under D65, or with `white="D50"` under D50. A colour
         outside sRGB is compared at its true value, and its matches have `in_srgb` False.
 
-        Raises ColorError for a text or numbers that are not a colour, and for a name that CSS gives to another value.
+        Raises ColorError for text or numbers that are not a colour, and for a name to which CSS gives another value.
         Raises ValueError for L*a*b* that is not three finite numbers, and unless `top` is from 1 to the number of
         colours.
         """
@@ -153,12 +153,11 @@ class Collection(Generic[R, M, S]):
     ) -> Records[S]:
         """Returns the colours of an image with their shares of its pixels, the largest share first.
 
-        Each pixel counts for the colour that is nearest to it. `image`: a file's path, an open file, its content as
-        bytes, or a Pillow image (for these install 'sepu[image]'), or an array of shape (height, width, 3) or,
-        with alpha, (height, width, 4). A pixel is weighted by its opacity. `scale`: the greatest value that a
-        channel of an array may have, 1 or 255; only uint8 and int64, which are from 0 to 255, need none.
-        `within`: merges a colour into a more frequent one that differs by at most this ΔE (CIEDE2000); 20 leaves the
-        few dominant ones. `top`: how many colours at most.
+        Each pixel counts for its nearest colour, weighted by its opacity. `image`: a path, an open file, its content as
+        bytes, or a Pillow image (these need 'sepu[image]'); or an array of shape (height, width, 3) or, with alpha,
+        (height, width, 4). `scale`: the greatest value that a channel of an array may have, 1 or 255; only uint8 and
+        int64, which are from 0 to 255, need none. `within`: merges a colour into a more frequent one that differs by at
+        most this ΔE (CIEDE2000); 20 leaves the few dominant ones. `top`: the maximum number of colours.
 
         Raises ImageError for an image that cannot be read, and for an array that does not fit its scale.
         """

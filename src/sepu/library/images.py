@@ -61,7 +61,7 @@ _NO_HANDLER = logging.NullHandler()
 
 
 class ImageError(SepuError, ValueError):
-    """This is not an image that can be read; the message says why, and what to do."""
+    """The image cannot be read; the message says why, and what to do."""
 
 
 def read_image(image: Image, scale: int | None = None) -> tuple[Pixels, Opacity | None]:

@@ -10,11 +10,11 @@ from sepu.library.records import Swatch, SwatchMatch, SwatchShare, is_in_srgb
 
 
 class NamedPalette(Collection[Swatch, SwatchMatch, SwatchShare]):
-    """Your own colours with names; `match` and `name_image` answer as the library's do.
+    """Your own colours with names; `match` and `name_image` work as in the library.
 
-    `colors`: at least one, as a mapping of names to any colours that `sepu.match` takes, or as pairs of both. Names
-    and colours may repeat: all stay, in order, and ties go to the first. `index`: as `Palette` takes it. Raises a
-    ColorError that names the value that is not a colour.
+    `colors`: at least one, as a mapping from names to colours in any form that `sepu.match` takes, or as pairs of name
+    and colour. Names and colours may repeat; all are kept, in order, and ties go to the first. `index`: as in
+    `Palette`. Raises ColorError, which names the value that is not a colour.
     """
 
     attribution: tuple[str, ...] = ()

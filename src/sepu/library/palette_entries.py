@@ -33,11 +33,11 @@ _LIKE_A_COLOR = re.compile(
 
 
 class PaletteError(SepuError, ValueError):
-    """This is not a palette that can be read; the message says where in the file, and what to do."""
+    """The palette cannot be read; the message says where in the file the fault is, and what to do."""
 
 
 class PaletteWarning(UserWarning):
-    """A palette file has entries that are not opaque colours, and were skipped; the message says how many and why."""
+    """Entries of a palette file were skipped, as they are not opaque colours; the message says how many and why."""
 
 
 # Where it is in the file, its name, and its value, or why it is not a colour.

@@ -23,7 +23,7 @@ _CHANNELS = re.compile(rf"\s*{_CHANNEL}(?:\s*,\s*|\s+){_CHANNEL}(?:\s*,\s*|\s+){
 
 
 class ColorError(SepuError, ValueError):
-    """This is not a colour; the message says what one looks like."""
+    """The value is not a colour; the message shows what to write."""
 
 
 def parse_color(color: ColorLike, named: Sequence[NamedColor] = ()) -> Rgb:

@@ -93,7 +93,7 @@ class NamedColor(Struct, frozen=True):
             """Returns its name, for people."""
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the values by name, not nested; pandas and Polars make table columns of them."""
+        """Returns the values by name, in a flat dict; pandas and Polars make table columns of them."""
         return dataclasses.asdict(self)
 
     def _repr_html_(self) -> str:
@@ -187,7 +187,7 @@ class Match(Record, frozen=True, rename="camel"):
 
 
 class Share(Record, frozen=True, rename="camel"):
-    """A colour of the library, and the share of an image's pixels to which it is the nearest, from 0 to 1."""
+    """A colour of the library, and the share of an image's pixels that are nearest to it, from 0 to 1."""
 
     __dataclass_fields__: ClassVar[Columns] = columns(*Record.__dataclass_fields__, "share")
     measure = property(_share)
@@ -206,7 +206,7 @@ class SwatchMatch(Swatch, frozen=True, rename="camel"):
 
 
 class SwatchShare(Swatch, frozen=True, rename="camel"):
-    """A colour of a palette with names, and the share of an image's pixels to which it is the nearest, from 0 to 1."""
+    """A colour of a palette with names, and the share of an image's pixels that are nearest to it, from 0 to 1."""
 
     __dataclass_fields__: ClassVar[Columns] = columns(*Swatch.__dataclass_fields__, "share")
     measure = property(_share)

@@ -67,10 +67,10 @@ class _Rights(Struct, frozen=True):
 class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
     """A verified release: its manifest, and a collection of its records in library order.
 
-    Iterable, with a length; `release["fei-hong"]` is the record of that slug or name. It makes a `palette()` and an
-    index of the `names()`, which answer with positions in `records`: keep them: making them takes milliseconds. `index`
-    makes matching faster; if it is None, the answers are the same. `attribution` has the lines that must go with
-    anything made from the colours.
+    Iterable, with a length; `release["fei-hong"]` is the record with that slug or name. Searches of its `palette()` and
+    `names()` return positions in `records`; keep these two, because making them takes milliseconds. `index` makes
+    matching faster; without it, the answers are the same. `attribution` has the lines that must accompany anything made
+    from the colours.
     """
 
     manifest: Manifest
