@@ -43,7 +43,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds those pages, and what is made from the OpenAPI document."""
     for source, page in ELSEWHERE.items():
         if (ROOT / source).is_file() and files.get_file_from_path(page) is None:
-            text = re.sub(r"\]\(docs/", "](", (ROOT / source).read_text("utf-8"))
+            text = re.sub(r"\]\((\.\./)?docs/", "](", (ROOT / source).read_text("utf-8"))
             files.append(File.generated(config, page, content=_linked(text)))
     document = _document()
     made = {
