@@ -288,7 +288,7 @@ def srgb_to_lab(rgb, *, scale=None):
 
     `rgb`, `scale`: as for `Palette.nearest_batch`, without alpha. Returns float64 of the same shape: L* from 0 to 100,
     a* and b*. Raises ValueError for any other shape and for a channel that is NaN, infinite or out of range, and
-    TypeError for values that are not real numbers. Source: IEC 61966-2-1 and CIE 15, with the white point of sRGB.
+    TypeError for values that are neither real numbers nor HEX strings. Source: IEC 61966-2-1 and CIE 15, with the white point of sRGB.
     """
     array = read_rgb(rgb, scale)
     cdef const double[:, ::1] rows = as_rows(array)
@@ -658,17 +658,17 @@ cdef class Palette:
     ):
         """Finds the `k` colours nearest to each colour of an array, in the order of `nearest`.
 
-        `rgb`: real numbers, shape (..., 3), such as an image's (height, width, 3); fastest as uint8. `scale`: the largest
-        value of a channel, 1 or 255; optional only for uint8 and int64, whose channels are from 0 to 255. If there is a
-        fourth channel, alpha, `background` (three numbers from 0 to 255) shows through. `threads`: how many to use; None
-        means one for each processor.
+        `rgb`: real numbers, shape (..., 3), such as an image's (height, width, 3), fastest as uint8; or HEX strings of
+        any shape. `scale`: the greatest value of a channel, 1 or 255; optional only for uint8 and int64, whose channels
+        are from 0 to 255. A fourth channel, alpha, requires `background` (three numbers from 0 to 255), which shows
+        through. `threads`: how many to use; None means one for each processor.
 
         `lab`, instead of `rgb`: L*a*b* for the 2 degree observer, shape (..., 3); colours outside sRGB are allowed.
-        `white`: its white point, "D65", or "D50", which is adapted by Bradford's method (ICC.1, CSS Color 4).
+        `white`: its white point, "D65", or "D50", which is adapted with the Bradford transform (ICC.1, CSS Color 4).
 
-        Returns positions in the palette, intp (..., k), and differences, float64 (..., k). Raises ValueError for
-        any other shape, for other types without `scale`, for a channel outside the scale, for L*a*b* that is not
-        finite, and unless 1 <= k <= size. Releases the GIL.
+        Returns positions in the palette, intp (..., k), and differences, float64 (..., k). Raises ValueError for any
+        other shape, for other types without `scale`, for a channel outside the scale, for L*a*b* outside -1e12 to 1e12,
+        and unless 1 <= k <= size. Releases the GIL.
         """
         self.check_k(k)
         threads = count_threads(threads)
