@@ -44,7 +44,7 @@ class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
     ) -> MatchResponse:
         """Returns the `top` nearest colours to each of one to five colours; costs one unit for each.
 
-        A colour is '#C83C23', '#fff', (200, 60, 35) or a mapping with r, g and b. `scale`: the greatest value of a
+        A colour is '#C83C23', 'tomato', (200, 60, 35) or a mapping with r, g and b. `scale`: the greatest value of a
         channel, 255 (also without `scale`) or 1. If you pass no key, the call is a new intent with a new key.
 
         Raises ValueError or TypeError for other colours, and for floats of which none exceeds 1 without `scale`, before
