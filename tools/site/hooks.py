@@ -4,6 +4,7 @@ import html
 import json
 import re
 import runpy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     page.meta.setdefault("description", _description(markdown))
     if page.file.src_uri == "reference.md":
         markdown = f"{markdown}\n{reference(_document(), tabs)}"
+    if page.file.src_uri == "observe.md":
+        markdown = re.sub("(?m)^### (Sepu.*)$", lambda heading: f"{heading[0]}\n\n{_rules()[heading[1]]}", markdown)
     if _WIDE_TABLE.search(markdown):  # at 1280 pixels these columns need the room of the list of contents
         page.meta["hide"] = ["toc"]
     directory = Path(page.file.abs_src_path or ROOT).parent
@@ -87,6 +90,16 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
         _LOG.warning("%s: %s", page.file.src_uri, found)
     html = html.replace("<th></th>", "<td></td>")  # screen readers would announce a header without a name
     return _JSON.sub(lambda printed: re.sub(r',(?=["{])', ",<wbr>", printed[0]), html)
+
+
+@cache
+def _rules() -> dict[str, str]:
+    """Returns the block that shows each alert's rule, below its heading."""
+    (group,) = yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yml").read_text("utf-8"))["groups"]
+    return {
+        rule["alert"]: f"```\n{rule['expr']}\n{rule['labels']['severity']}, for {rule.get('for', '0s')}\n```"
+        for rule in group["rules"]
+    }
 
 
 def _description(markdown: str) -> str:
