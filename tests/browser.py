@@ -15,7 +15,7 @@ Scheme = Literal["light", "dark"]
 
 @dataclass(frozen=True)
 class Look:
-    """A page to look at, and where to store a picture of it, if anywhere."""
+    """A page to look at, and optionally where to store a picture of it."""
 
     url: str
     width: int = 1280
@@ -27,7 +27,7 @@ class Look:
 
 
 class Stop(msgspec.Struct):
-    """What the Tab key reached, and the style of the outline that shows it."""
+    """What the Tab key reached, and the style of its focus outline."""
 
     name: str
     outline: str

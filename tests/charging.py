@@ -1,4 +1,4 @@
-"""Charges of a test's own, at an instant of its choice."""
+"""Charges at an instant that the test chooses."""
 
 from datetime import datetime
 
@@ -16,7 +16,7 @@ def charge(
     fingerprint: bytes = bytes(32),
     body: bytes = b"{}",
 ) -> None:
-    """Calls the function itself."""
+    """Calls the SQL function directly."""
     holder = holder_of(api_key)
     ((outcome,),) = connection.execute(
         "select outcome from sepu.meter_request(%s, %s, %s, %s, %s, %s, %s, gen_random_uuid(), %s)",

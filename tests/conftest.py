@@ -1,4 +1,4 @@
-"""What all tests share: one real Postgres for the run, migrated, and accounts in it."""
+"""Fixtures of all tests: one real Postgres per run, migrated, and accounts in it."""
 
 import sys
 from collections.abc import Iterator
@@ -30,12 +30,12 @@ pytest.register_assert_rewrite(*(f"tests.{helper}" for helper in _ASSERTING))
 
 settings.register_profile("untimed", deadline=None)  # a slow machine is not a fault
 settings.load_profile("untimed")
-# For mutants (tests/mutants/prove.py): that something fails is enough.
+# For mutants (tests/mutants/prove.py): any failure is enough, so none is shrunk.
 settings.register_profile("unshrunk", deadline=None, phases=[Phase.explicit, Phase.generate])
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):  # what xdist's workers leave behind, their parent's parent ends
+    if not hasattr(config, "workerinput"):  # xdist's workers are ended by their parent's parent
         end_with_the_tests()
     sys.addaudithook(refuse_others)
 
@@ -45,9 +45,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the files with the longest tests first, so that no worker begins one when the others have finished.
+    """Puts the files with the longest tests first, so that workers finish at about the same time.
 
-    The longest have a time-out of their own, then come the slow.
+    The longest have a time-out of their own; the slow ones follow.
     """
     longest, slow = ({item.path for item in items if item.get_closest_marker(mark)} for mark in ("timeout", "slow"))
     items.sort(key=lambda item: (item.path not in longest, item.path not in slow))
@@ -55,13 +55,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def service_url(database_url: str) -> str:
-    """The same database as the service's own role: for tests that serve."""
+    """The same database under the service's role: for tests that serve."""
     return as_service(database_url)
 
 
 @pytest.fixture(scope="session")
 def served(service_url: str) -> Iterator[Served]:
-    """Returns a running server of a kind of worker or behind PgBouncer, which runs until the tests end."""
+    """Returns a function that starts a server of a kind of worker, or behind PgBouncer, once for all tests."""
     with ExitStack() as stack:
 
         @cache
@@ -77,14 +77,14 @@ def served(service_url: str) -> Iterator[Served]:
 
 @pytest.fixture
 def empty_url(database_url: str) -> Iterator[str]:
-    """The connection string of an empty database of the test's own, on the same server."""
+    """The connection string of an empty database for one test, on the same server."""
     with empty_database(database_url) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def migrated(database_url: str) -> Iterator[str]:
-    """The name of a migrated database that is only copied: that takes a third of the time of migrating."""
+    """The name of a migrated template database: copying it takes a third of the time of migrating."""
     with empty_database(database_url) as url:
         with connect(url) as opened:
             migrate(opened)
@@ -94,27 +94,27 @@ def migrated(database_url: str) -> Iterator[str]:
 
 @pytest.fixture
 def own_url(database_url: str, migrated: str) -> Iterator[str]:
-    """The connection string of a migrated database of the test's own: for what looks at all accounts."""
+    """The connection string of a migrated database for one test that looks at all accounts."""
     with empty_database(database_url, template=migrated) as url:
         yield url
 
 
 @pytest.fixture
 def ledger_url(database_url: str) -> str:
-    """Of the ledger that a test looks at; tests that look at all accounts take one of their own instead."""
+    """The ledger's connection string; tests that look at all accounts override it with their own database."""
     return database_url
 
 
 @pytest.fixture
 def connection(ledger_url: str) -> Iterator[psycopg.Connection]:
-    """An autocommit connection for the test to look behind the ledger with."""
+    """An autocommit connection to inspect the ledger."""
     with connect(ledger_url) as opened:
         yield opened
 
 
 @pytest.fixture
 def issued(connection: psycopg.Connection) -> IssuedKey:
-    """A fresh account on the standard plan, with its key."""
+    """A new account on the standard plan, with its key."""
     return accounts.create_account(connection, "standard")
 
 

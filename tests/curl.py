@@ -1,4 +1,4 @@
-"""What a curl line prints: by curl itself where it is installed, and by Python everywhere."""
+"""Runs a curl line: by curl itself where it is installed, and by Python everywhere."""
 
 import argparse
 import http.client
@@ -21,7 +21,7 @@ Ask = Callable[..., str]  # takes a command line and the shell's variables
 
 
 def by_curl(line: str, **variables: str) -> str:
-    """As the reader would, in a shell."""
+    """Runs it in a shell, as a reader would."""
     done = subprocess.run(
         line, shell=True, env={**os.environ, **variables}, capture_output=True, check=True, timeout=SECONDS
     )
@@ -29,7 +29,7 @@ def by_curl(line: str, **variables: str) -> str:
 
 
 def by_python(line: str, **variables: str) -> str:
-    """Knows the options that our curl lines have."""
+    """Supports only the options of our curl lines."""
     given = _parser().parse_args(shlex.split(string.Template(line.replace("\\\n", "")).substitute(variables))[1:])
     url = urlsplit(given.url)
     data = "&".join(given.data)

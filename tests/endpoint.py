@@ -1,4 +1,4 @@
-"""An endpoint for webhooks: it keeps what it gets, and answers as the test says."""
+"""A webhook endpoint: it keeps what it receives, and answers as the test says."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ class Received:
         return msgspec.json.decode(self.body)
 
     def verify(self, secret: str) -> None:
-        """By the reference library, as an endpoint does."""
+        """Checks the signature with the reference library, as an endpoint does."""
         Webhook(secret).verify(self.body, self.headers)
 
 
@@ -35,7 +35,7 @@ Reply = tuple[int, dict[str, str]]
 
 @dataclass
 class Endpoint:
-    """What runs. `reply` gives status and headers; it may take its time."""
+    """A running endpoint. `reply` returns status and headers; it may take its time."""
 
     url: str
     reply: Callable[[Received], Reply]
@@ -53,7 +53,7 @@ class Threads(ThreadingHTTPServer):
 
 @contextmanager
 def answering(server: BaseServer) -> Iterator[None]:
-    """Runs a server of Python's in a thread until the block ends."""
+    """Runs a server in a thread until the block ends."""
     with server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
@@ -66,7 +66,7 @@ def answering(server: BaseServer) -> Iterator[None]:
 
 @contextmanager
 def endpoint(port: int = 0, reply: Callable[[Received], Reply] = lambda _: (204, {})) -> Iterator[Endpoint]:
-    """Listens on a port, if none is given on a free one."""
+    """Listens on the port, by default a free one."""
 
     class Handler(BaseHTTPRequestHandler):
         timeout = 30
@@ -82,7 +82,7 @@ def endpoint(port: int = 0, reply: Callable[[Received], Reply] = lambda _: (204,
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Says nothing."""
+            """Logs nothing."""
 
     server = Threads(("127.0.0.1", port), Handler)
     running = Endpoint(f"http://127.0.0.1:{server.server_port}/hooks", reply)

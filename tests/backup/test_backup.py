@@ -41,7 +41,7 @@ BACKUP = SCRIPTS / "make-backup.sh"
 
 @pytest.fixture
 def first() -> Iterator[Cluster]:
-    """A cluster that is not made yet."""
+    """A cluster that is not initialised yet."""
     with socket_directory() as directory:
         yield Cluster(directory)
 
@@ -70,7 +70,7 @@ def closing(cluster: Cluster) -> Iterator[None]:
 
 @contextmanager
 def ended() -> Iterator[Event]:
-    """Yields an event and sets it at the end, so that a thread that waits for it ends too."""
+    """Yields an event and sets it at the end, so that threads waiting for it end too."""
     event = Event()
     try:
         yield event
@@ -96,7 +96,7 @@ def base_backup(source: Cluster, target: Cluster, *arguments: str) -> None:
 
 
 def archive_command(cluster: Cluster, archive: Path) -> str:
-    """What docs/operate.md sets, of a copy of the script: Postgres's user may not enter the sources."""
+    """The setting of docs/operate.md, for a copy of the script: Postgres's user cannot read the sources."""
     script = cluster.directory / "archive"
     shutil.copy(SCRIPTS / "archive-wal.sh", script)
     page = (DOCS / "operate.md").read_text()
@@ -111,7 +111,7 @@ def archived(cluster: Cluster, archive: Path) -> None:
 
 
 def server_of(cluster: Cluster) -> dict[str, str]:
-    """The environment in which Postgres's programs find a cluster."""
+    """The environment for Postgres's client programs."""
     return {
         "PGHOST": str(cluster.directory),
         "PGPORT": str(cluster.port),
@@ -149,7 +149,7 @@ def promote(server: Cluster, archive: Path) -> str:
 
 
 def creating(database: str, page: str) -> list[str]:
-    """The statements by which an operators' page creates a database."""
+    """The statements with which an operators' page creates a database."""
     block = re.findall(
         rf"^create database {database} .*?(?=^SQL$)", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL
     )
@@ -175,7 +175,7 @@ def test_a_dump_taken_beside_traffic_is_restored(first: Cluster, second: Cluster
 
     second.initialise()
     with second.running() as url, connect(url) as connection:
-        for role in ("sepu_owner", "sepu_service"):  # roles are the server's, and in no dump
+        for role in ("sepu_owner", "sepu_service"):  # roles belong to the server and are not dumped
             connection.execute(f"create role {role} login")
         for name, page in (("sepu", "deploy.md"), ("restored", "operate.md")):
             for statement in creating(name, page):
@@ -198,7 +198,7 @@ def test_a_dump_taken_beside_traffic_is_restored(first: Cluster, second: Cluster
 
 @pytest.mark.parametrize("worker", ["uvloop", "gthread"])
 def test_live_workers_follow_the_database_that_their_address_leads_to(first: Cluster, worker: str) -> None:
-    """First the same one from a dump, then another deployment's: no valid key is refused, nothing is started anew."""
+    """First the same one from a dump, then another deployment's: no valid key is refused, nothing restarts."""
     first.initialise()
     dump = first.directory / "sepu.dump"
 
@@ -225,7 +225,7 @@ def test_live_workers_follow_the_database_that_their_address_leads_to(first: Clu
                 replaced(lambda: until(lambda: answers and answers[-1].status == 503))
                 with connect(first.url) as restored:
                     restored.execute("create role sepu_service login")
-                    # Closed to the service until it is whole, as docs/operate.md does it by another name.
+                    # Closed to the service until it is complete; docs/operate.md uses another name instead.
                     restored.execute("alter role sepu_service connection limit 0")
                     run(first.programs / "pg_restore", "-d", first.url, "--exit-on-error", dump)
                     restored.execute("alter role sepu_service connection limit -1")
@@ -234,7 +234,7 @@ def test_live_workers_follow_the_database_that_their_address_leads_to(first: Clu
                 over.set()
                 asking.result(30)
             assert {answer.status for answer in answers} == {200, 503}
-            # A worker without a session does not know yet that no key of the database is like it.
+            # Without a session, a worker cannot yet tell that the database has no such key.
             until(lambda: server.match(made_up, "dumped-2").status == 401)
             assert server.match(issued, "dumped-2").status == 200
 
@@ -257,7 +257,7 @@ def test_live_workers_follow_the_database_that_their_address_leads_to(first: Clu
 @pytest.mark.skipif(not INSTALLED, reason="no other Postgres is installed (Debian: apt install postgresql)")
 @pytest.mark.parametrize("programs", INSTALLED, ids=lambda path: path.parent.name)
 def test_the_trial_moves_to_a_postgres_of_ones_own(first: Cluster, second: Cluster, programs: Path) -> None:
-    """By the commands of docs/deploy.md; the embedded Postgres may be a newer version than the other one."""
+    """By the commands of docs/deploy.md; the embedded Postgres may be newer than the other one."""
     page = (DOCS / "deploy.md").read_text().partition("## From the trial")[2]
     (dump,) = re.findall(r"/bin/pg_dump'\)\" .*? (-n sepu .*?) > trial\.sql$", page, re.MULTILINE | re.DOTALL)
     (load,) = re.findall(r"^# psql service=sepu (.*) --file trial\.sql$", page, re.MULTILINE)
@@ -279,7 +279,7 @@ def test_the_trial_moves_to_a_postgres_of_ones_own(first: Cluster, second: Clust
         for statement in creating("sepu", "deploy.md"):
             connection.execute(statement)
         as_owner = make_conninfo(url, dbname="sepu", user="sepu_owner")
-        # EMBEDDED's psql, because \\restrict of a new dump needs a new one.
+        # The embedded psql: the \\restrict of a newer dump needs a newer psql.
         run(first.programs / "psql", "-d", as_owner, *load.split(), "--file", script)
         with connect(as_owner) as owner:
             assert migrate(owner) == []
@@ -325,7 +325,7 @@ def test_recovery_to_a_moment(first: Cluster, second: Cluster, archive: Path) ->
         with serving("uvloop", service_url(url)) as server:
             assert is_replay_of(server.match(issued, "earliest"), told["earliest"])
             assert is_replay_of(server.match(issued, "before-1"), told["before"])
-            # Charges of the lost time are unknown; the customer's retry is executed and charged again.
+            # Charges of the lost period are unknown; the customer's retry is executed and charged again.
             again = server.match(issued, "after-01")
             assert (again.status, again.headers.get("idempotency-replayed")) == (200, None)
             assert again.body == told["after"].body
@@ -363,7 +363,7 @@ def test_old_backups_are_deleted_with_their_wal_and_the_oldest_kept_can_be_recov
             assert done.stderr == ("" if number else f"backup: there is no directory {there}, so no WAL was deleted\n")
             kept.append(made())
             until(lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H%M%S") > kept[-1][-1].name)  # each has its second
-        # The clock was wrong once: the new backup is not the newest, so nobody knows which ones are old.
+        # The clock was once wrong: the new backup is not the newest, so it is unclear which ones are old.
         future = tmp_path / "2999-01-01T000000"
         future.mkdir()
         refused = back_up(keep=1)
@@ -375,7 +375,7 @@ def test_old_backups_are_deleted_with_their_wal_and_the_oldest_kept_can_be_recov
         connection.execute("insert into written values (3)")
         ((segment,),) = connection.execute("select pg_walfile_name(pg_switch_wal())").fetchall()
         until(lambda: (archive / segment).exists())
-        # What Postgres did not write of a segment takes no place in the archive.
+        # The unwritten rest of a segment takes no space in the archive.
         assert (archive / segment).stat().st_blocks * 512 < (archive / segment).stat().st_size / 2
     assert [len(found) for found in kept] == [1, 2, 2]
     assert kept[2] == [kept[1][1], kept[2][1]]
@@ -388,7 +388,7 @@ def test_old_backups_are_deleted_with_their_wal_and_the_oldest_kept_can_be_recov
     gauges = {sample.name for found in text_string_to_metric_families(done.stdout) for sample in found.samples}
     assert gauges == {"sepu_backup_timestamp_seconds", "sepu_backup_bytes", "sepu_backup_free_bytes"}
 
-    # The server is gone: what failed deletes nothing.
+    # The server is gone: a failed backup deletes nothing.
     failed = back_up(keep=1)
     assert failed.returncode != 0
     assert failed.stdout == ""
@@ -451,7 +451,7 @@ def test_the_archive_command_survives_its_own_crash(tmp_path: Path) -> None:
     assert archive().returncode == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "segment"]
     assert copy.read_bytes() == segment.read_bytes()
-    assert archive().returncode == 0  # the crash came before Postgres noted that this one is archived
+    assert archive().returncode == 0  # Postgres crashed before it noted the success
 
     for damage in (b"", b"another cluster's"):
         copy.write_bytes(damage)
@@ -460,7 +460,7 @@ def test_the_archive_command_survives_its_own_crash(tmp_path: Path) -> None:
         assert f"{copy} is of another cluster, or damaged" in refused.stderr
         assert copy.read_bytes() == damage
 
-    # The disk has the content before the name, and both before Postgres may delete its own segment.
+    # Content reaches the disk before the name, and both before Postgres may delete its own segment.
     copy.unlink()
     programs, called = tmp_path / "programs", tmp_path / "called"
     programs.mkdir()

@@ -1,4 +1,4 @@
-"""A Citus cluster of a test's own: a coordinator and two workers, on ports of this machine."""
+"""A Citus cluster for one test: a coordinator and two workers, on ports of this machine."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from tests.programs import installed
 
 from sepu.database.opening import connect
 
-# The pg_config of a Postgres with Citus; Debian's own, if that has it.
+# The pg_config of a Postgres with Citus; by default the one on the path.
 PG_CONFIG = os.environ.get("SEPU_CITUS_PG_CONFIG", "pg_config")
 
 SCALING = (Path(__file__).parents[2] / "docs" / "scaling.md").read_text()
@@ -31,7 +31,7 @@ def _asked(option: str) -> Path:
 
 
 def worker_settings() -> dict[str, str]:
-    """What docs/scaling.md sets on workers only."""
+    """The settings of docs/scaling.md for workers only."""
     (block,) = re.findall(r"conf\.d/worker\.conf <<'X'\n(.*?)\nX\n", SCALING, re.DOTALL)
     return dict(re.findall(r"^(\w+) = (.*)$", block, re.MULTILINE))
 
@@ -54,7 +54,7 @@ class Citus:
         return self.coordinator.url
 
     def worker_of(self, account_id: str) -> Cluster:
-        """Where an account is, once the ledger is distributed."""
+        """The worker that has the account, once the ledger is distributed."""
         with connect(self.url) as connection:
             ((port,),) = connection.execute(WORKER, [account_id]).fetchall()
         return next(worker for worker in self.workers if worker.port == port)
@@ -62,7 +62,7 @@ class Citus:
 
 @contextmanager
 def citus(workers: int = 2) -> Iterator[Citus]:
-    """A running cluster without a schema of ours."""
+    """A running cluster without our schema."""
     programs = _asked("--bindir")
     settings = {
         "shared_preload_libraries": "citus",
@@ -70,7 +70,7 @@ def citus(workers: int = 2) -> Iterator[Citus]:
         "citus.shard_count": "8",
         "track_functions": "all",
         "max_prepared_transactions": "50",
-        "wal_level": "logical",  # to move shards beside traffic
+        "wal_level": "logical",  # to move shards under traffic
     }
     with ExitStack() as stack:
         nodes = []

@@ -1,4 +1,4 @@
-"""In place of the run's Postgres a Citus cluster, distributed; skips where there is none."""
+"""Replaces the run's Postgres with a distributed Citus cluster; skips where there is none."""
 
 from collections.abc import Iterator
 
@@ -46,7 +46,7 @@ def server(service_url: str) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def other() -> Iterator[Citus]:
-    """A cluster on which every schema may be spoilt."""
+    """A cluster whose schemas tests may break."""
     if reason := why_not():
         pytest.skip(reason)
     with citus() as running:
@@ -55,7 +55,7 @@ def other() -> Iterator[Citus]:
 
 @pytest.fixture
 def spoilt(other: Citus) -> Iterator[Connection]:
-    """To the coordinator of that one, with a new schema that is not distributed yet."""
+    """A connection to that cluster's coordinator, with a new schema that is not distributed yet."""
     with connect(other.url) as opened:
         opened.execute("drop schema if exists sepu cascade")
         migrate(opened)

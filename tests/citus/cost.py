@@ -1,4 +1,4 @@
-"""Prints what a charge costs on Citus and on plain Postgres, in turns: `python -m tests.citus.cost [CHARGES]`."""
+"""Prints the cost of a charge on Citus and on plain Postgres, alternating: `python -m tests.citus.cost [CHARGES]`."""
 
 import sys
 from collections.abc import Sequence
@@ -24,17 +24,17 @@ ROUNDS = 5
 
 
 def _seconds(node: Cluster) -> float:
-    """Returns the processor time of a server's processes so far, those that have ended included."""
+    """Returns the processor time of a server's processes so far, including those that have ended."""
     postmaster = psutil.Process(int((node.data / "postmaster.pid").read_text().split()[0]))
     return sum(postmaster.cpu_times()[:4]) + sum(sum(child.cpu_times()[:2]) for child in children(postmaster.pid))
 
 
 def _cost(nodes: Sequence[Cluster], charges: int) -> list[int]:
-    """Returns the microseconds of each node for a charge, one after the other in one session."""
+    """Returns each node's microseconds per charge; the charges run one after the other in one session."""
     with connect(nodes[0].url) as connection:
         holder = holder_of(on_plan(connection, match_limit=10**9, per_minute=10**9).api_key)
         for number in range(charges + 100):
-            if number == 100:  # its plans are made
+            if number == 100:  # its plans are cached
                 before = [_seconds(node) for node in nodes]
             command = meter_request(
                 holder, f"key-{number:08}", Charge("color_match", 1, bytes(32), bytes(300)), str(uuid4())
@@ -45,7 +45,7 @@ def _cost(nodes: Sequence[Cluster], charges: int) -> list[int]:
 
 
 def main(charges: int) -> None:
-    """Prints a line a round."""
+    """Prints a line per round."""
     with ExitStack() as stack:
         cluster = stack.enter_context(citus(1))
         plain = Cluster(stack.enter_context(socket_directory()), programs=Path(cluster.coordinator.programs))

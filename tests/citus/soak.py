@@ -25,9 +25,9 @@ from sepu.database.migrate import migrate
 from sepu.database.opening import DatabaseError, connect
 from sepu.database.roles import make_role
 
-KILL_SECONDS, FREEZE_SECONDS, MOVE_SECONDS = 15, 20, 10  # between faults of a kind, in the mean
+KILL_SECONDS, FREEZE_SECONDS, MOVE_SECONDS = 15, 20, 10  # mean time between faults of a kind
 LONGEST_FROZEN_SECONDS = 6
-# A shard of the accounts, with those of all other tables that belong to it, to another worker.
+# Moves a shard of the accounts, and the shards colocated with it, to another worker.
 MOVE = """
     select citus_move_shard_placement(
                shard.shardid, shard.nodename, shard.nodeport, node.nodename, node.nodeport, 'block_writes')
@@ -40,9 +40,9 @@ MOVE = """
 
 @contextmanager
 def frozen(node: Cluster) -> Iterator[None]:
-    """Stops all processes of a node: its connections stay, and nothing answers."""
+    """Stops all processes of a node: its connections stay open, but nothing answers."""
     postmaster = int((node.data / "postmaster.pid").read_text().split()[0])
-    os.kill(postmaster, signal.SIGSTOP)  # first, so that it makes no more
+    os.kill(postmaster, signal.SIGSTOP)  # first, so that it starts no more
     pids = [postmaster, *(child.pid for child in children(postmaster))]
     for pid in pids:
         with suppress(ProcessLookupError):
@@ -56,7 +56,7 @@ def frozen(node: Cluster) -> Iterator[None]:
 
 
 class ClusterInjector(Injector):
-    """Kills workers of the service, kills and freezes nodes, the coordinator too, and moves shards."""
+    """Kills workers of the service, kills and freezes nodes, including the coordinator, and moves shards."""
 
     kinds = ("workers killed", "nodes killed", "nodes frozen", "shards moved")
 
@@ -82,7 +82,7 @@ class ClusterInjector(Injector):
             try:
                 await asyncio.to_thread(node.stop, "immediate")
                 await asyncio.sleep(self._random.uniform(0, 2))
-            finally:  # also where it is cancelled
+            finally:  # also when cancelled
                 node.start("127.0.0.1")
                 self.crashes.append((began, time.monotonic() + 1))
             self.done["nodes killed"] += 1
@@ -94,7 +94,7 @@ class ClusterInjector(Injector):
             self.done["nodes frozen"] += 1
 
     async def _move_shard(self) -> None:
-        # Between the other faults, which it would fail for.
+        # Between the other faults, which would make it fail.
         async with self._one:
             if await asyncio.to_thread(self._move):
                 self.done["shards moved"] += 1
@@ -111,7 +111,7 @@ class ClusterInjector(Injector):
 
 @contextmanager
 def staged_on_citus(plan: Plan, workers: int) -> Iterator[Stage]:
-    """Runs a cluster, distributed."""
+    """Runs a distributed cluster."""
     if reason := why_not():
         raise SystemExit(reason)
     with citus(workers) as cluster:

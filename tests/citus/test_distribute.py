@@ -1,4 +1,4 @@
-"""`sepu db distribute` on a Citus cluster: a ledger that has grown, later migrations, and delegation that is lost."""
+"""`sepu db distribute` on a Citus cluster: a ledger that has grown, later migrations, and lost delegation."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What operators ask is answered by a cluster, too: names, plans, usage over time, prune, export and erasure."""
+"""Operators' commands work on a cluster too: names, plans, usage over time, prune, export and erasure."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -134,7 +134,7 @@ def test_a_lost_worker_stops_no_command_for_an_account_elsewhere(spoilt: Connect
         f"events list {account_id}", "plan list", "plan show standard",
         f"key revoke {issued.key_id}", f"account erase {account_id} --yes",
     )  # fmt: skip
-    # What concerns accounts of all workers, a table that each of them has, or who changed the account's plans.
+    # These need accounts on all workers, a table that each of them has, or the history of the account's plans.
     of_all = (
         "account list", "account show cus-1", "usage", "top", "audit", "plan set standard --match-limit 3000",
         f"history {account_id}",

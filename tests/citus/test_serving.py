@@ -1,4 +1,4 @@
-"""The service on a Citus cluster: whole requests run on the workers, and what is promised holds."""
+"""The service on a Citus cluster: whole requests run on the workers, and its guarantees hold."""
 
 import time
 from collections import Counter
@@ -30,7 +30,7 @@ from sepu.database.roles import make_role
 
 pytestmark = pytest.mark.slow
 
-# Of functions that take an account. The others belong to the coordinator, such as the probe.
+# Calls of functions that take an account. The others, such as the probe, belong to the coordinator.
 CALLS = """
     select coalesce(sum(s.calls), 0)::integer
       from pg_stat_user_functions s
@@ -41,14 +41,14 @@ CALLS = """
 
 @pytest.fixture
 def url(spoilt: Connection, other: Citus) -> str:
-    """Of the other cluster, distributed, as the service's role."""
+    """The address of the other cluster, distributed, for the service's role."""
     make_role(spoilt, "sepu_service")
     distribute(spoilt)
     return make_conninfo(other.url, user="sepu_service")
 
 
 def calls(url: str) -> int:
-    """Counts on one node since its statistics were reset; sessions report theirs when they end."""
+    """Counts one node's calls since its statistics were reset; sessions report theirs when they end."""
     with connect(url) as connection:
         ((count,),) = connection.execute(CALLS).fetchall()
     return int(count)
@@ -70,7 +70,7 @@ def test_nothing_of_a_request_runs_on_the_coordinator(url: str, spoilt: Connecti
 
 @pytest.mark.parametrize("mode", ["block_writes", "force_logical"])
 def test_shards_move_beneath_traffic(url: str, spoilt: Connection, other: Citus, mode: str) -> None:
-    """Those of all tables together, to the other worker. An unlogged table cannot be replicated."""
+    """All tables' shards move together. An unlogged table cannot be replicated."""
     source, target = other.workers
 
     def move() -> None:
@@ -92,7 +92,7 @@ def test_shards_move_beneath_traffic(url: str, spoilt: Connection, other: Citus,
 
 
 def test_joined_calls_are_right_too(url: str, spoilt: Connection, other: Citus) -> None:
-    """They run on the coordinator, so they scale to nothing; but whoever forgets --no-join loses no charge."""
+    """They run on the coordinator, so they do not scale; but forgetting --no-join loses no charge."""
     with serving("uvloop", url) as server:
         verdict, _ = crowded(spoilt, [server.address], 600, operated=other.url)
     assert verdict.explain() == ""
@@ -113,7 +113,7 @@ def test_a_lost_worker_takes_only_its_accounts_along(url: str, spoilt: Connectio
         try:
             assert {match(each, "lost-0002").status for each in others} == {200}
             assert {match(each, "lost-0002").status for each in its} == {503}
-            time.sleep(limits.probes.PROBE_SECONDS)  # until the cached answer of a probe is too old
+            time.sleep(limits.probes.PROBE_SECONDS)  # until the cached probe result expires
             assert server.request("GET", "/readyz").status == 200
         finally:
             lost.start("127.0.0.1")
@@ -127,9 +127,9 @@ def test_a_lost_worker_takes_only_its_accounts_along(url: str, spoilt: Connectio
 
 
 def test_a_frozen_worker_leaves_the_sessions_to_others(url: str, spoilt: Connection, other: Citus) -> None:
-    """A call to it is silent for a second, and its accounts have more clients than there are sessions.
+    """A call to it hangs for a second, and its accounts have more clients than there are sessions.
 
-    As long as its calls took all sessions, sixty seconds were too short for the others' five hundred answers.
+    When its calls took all sessions, sixty seconds were too short for the others' five hundred answers.
     """
     issued = [on_plan(spoilt) for _ in range(12)]
     silent = other.workers[0]
@@ -175,7 +175,7 @@ def test_a_session_of_a_worker_keeps_its_size(url: str, spoilt: Connection, othe
 
 @every_case
 def test_contract(case: Case, server: Server, cluster: Citus, connection: Connection, issued: IssuedKey) -> None:
-    """What a case has running runs where requests do; a transaction block on the coordinator is not delegated."""
+    """SQL that a case keeps running goes to the worker: a transaction block on the coordinator is not delegated."""
     check_case(case, server, World(cluster.worker_of(issued.account_id).url, connection, issued))
 
 

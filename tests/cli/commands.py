@@ -1,4 +1,4 @@
-"""The commands that there are."""
+"""The list of commands."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Runs commands in this process, on a database of the test's own: commands look at all accounts."""
+"""Runs commands in this process, on a database for one test: commands look at all accounts."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""How commands are run, and what they answer."""
+"""Runs commands and reads their output."""
 
 import csv
 import io
@@ -23,7 +23,7 @@ Run = Callable[..., Done]
 
 
 def invoke(*arguments: str, given: str = "", closed: bool = False, **environment: str | None) -> Done:
-    """Runs `sepu` in this process; `closed`: with a standard output that was closed before."""
+    """Runs `sepu` in this process; `closed`: with standard output already closed."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         with (
@@ -41,7 +41,7 @@ def invoke(*arguments: str, given: str = "", closed: bool = False, **environment
 
 
 def process(*arguments: str | bytes, given: str = "", **environment: str) -> Done:
-    """Runs `sepu` as others do: as a process."""
+    """Runs `sepu` as a process."""
     return completed([SEPU, *arguments], env={**os.environ, "COLUMNS": "200", **environment}, input=given)
 
 
@@ -59,7 +59,7 @@ def lines(done: Done) -> list[Any]:
 
 
 def rows(done: Done) -> list[dict[str, str]]:
-    """Of CSV."""
+    """The rows of CSV output."""
     return list(csv.DictReader(io.StringIO(text(done))))
 
 

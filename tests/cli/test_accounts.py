@@ -1,4 +1,4 @@
-"""Accounts, plans and keys: made, named, found, listed and erased; and names that no customer sees."""
+"""Accounts, plans and keys: created, named, found, listed and erased; and names that no customer sees."""
 
 import json
 import os
@@ -130,7 +130,7 @@ def test_an_accounts_keys(run: Run, connection: psycopg.Connection) -> None:
     issue = ("key", "issue", account["accountId"], "--json")
     issued = [printed(run(*issue)), printed(run(*issue, "--expires-at", "2999-01-31T12:00:00+08:00"))]
     past = issue_key(connection, account["accountId"], datetime(2000, 1, 1, tzinfo=UTC))
-    for _ in range(2):  # revoking twice is revoking once
+    for _ in range(2):  # revoking again changes nothing
         assert fields(run("key", "revoke", account["keyId"])) == {"keyId": account["keyId"], "status": "revoked"}
 
     listed = lines(run("key", "list", account["accountId"], "--json"))
@@ -142,7 +142,7 @@ def test_an_accounts_keys(run: Run, connection: psycopg.Connection) -> None:
     assert [each["expiresAt"] for each in listed] == [None, None, "2999-01-31T04:00:00Z", "2000-01-01T00:00:00Z"]
     assert [each["revokedAt"] is not None for each in listed] == [True, False, False, False]
 
-    shown = run("key", "list", account["accountId"], COLUMNS="40").stdout  # which cuts what is no id
+    shown = run("key", "list", account["accountId"], COLUMNS="40").stdout  # cuts everything but ids
     head, *table = shown.splitlines()
     assert head.split() == ["keyId", "accou…", "name", "state", "ends", "lastUsedOn"]
     for each, line in zip(listed, table, strict=True):
@@ -153,7 +153,7 @@ def test_an_accounts_keys(run: Run, connection: psycopg.Connection) -> None:
         for secret in (made["apiKey"], made["apiKey"].split("_")[2], holder_of(made["apiKey"]).key_hash.hex()):
             assert secret not in shown + json.dumps(listed)
     far = run(*issue, "--expires-at", "9999-12-31T23:59:59Z")
-    assert_failed(far, "too far in the future", status=2)  # some time zones do not have it
+    assert_failed(far, "too far in the future", status=2)  # out of range in some time zones
 
 
 def test_the_databases_clock_decides_when_a_key_ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

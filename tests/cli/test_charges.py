@@ -1,4 +1,4 @@
-"""`sepu charges`: each request of a customer who calls is told apart, by the ledger and by the log."""
+"""`sepu charges`: explains each request that a customer asks about, by the ledger and by the log."""
 
 import gzip
 import json
@@ -42,7 +42,7 @@ def charged(connection: psycopg.Connection, holder: Credential) -> Credential:
 
 
 def entry(holder: Credential, number: int, key: int, **other: Any) -> dict[str, Any]:
-    """A line of the request log, of a charge unless it says otherwise."""
+    """A line of the request log, by default of a charge."""
     return {
         "time": "2031-01-01T00:00:00Z", "level": "info", "event": "request", "pid": 1, "requestId": request_id(number),
         "account": holder.account_id, "endpoint": "/v1/match", "status": 200, "error": None, "durationMs": 1.0,

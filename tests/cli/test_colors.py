@@ -1,4 +1,4 @@
-"""Colours on the command line: what is read, what is shown, and files for other programs."""
+"""Colours on the command line: input, output, and files for other programs."""
 
 import csv
 import io
@@ -50,7 +50,7 @@ def on_a_terminal(*arguments: str, status: int = 0, **environment: str) -> str:
     with subprocess.Popen([SEPU, *arguments], env=environment, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         shown = b""
-        with suppress(OSError):  # when the other end is closed
+        with suppress(OSError):  # the other end closed
             while part := os.read(ours, 65536):
                 shown += part
     os.close(ours)
@@ -227,7 +227,7 @@ def test_libtiff_prints_nothing(tmp_path: Path) -> None:
     Image.radial_gradient("L").save(file, compression="tiff_lzw")
     content = file.read_bytes()
     file.write_bytes(content[:500] + b"\xff" * 500 + content[1000:])
-    assert_failed(process("image", str(file)), "cannot be decoded")  # it would print past Python
+    assert_failed(process("image", str(file)), "cannot be decoded")  # libtiff would write to stderr itself
 
 
 def test_pictures_of_any_shape(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ HOSTILE = [("ink", 1), ("Ink", 2), ("ink 2", 3), ("ink", 4), ("!", 5), ("?", 5),
 
 
 def in_style_sheet(content: str, wrapper: str | None = None) -> list[tuple[str, str]]:
-    """The declarations as another parser of CSS finds them: each name and value."""
+    """The declarations as another CSS parser finds them: each name and value."""
     (rule,) = tinycss2.parse_stylesheet(content, skip_comments=True, skip_whitespace=True)
     assert rule.type == ("qualified-rule" if wrapper is None else "at-rule")
     found = tinycss2.parse_blocks_contents(rule.content, skip_comments=True, skip_whitespace=True)

@@ -1,4 +1,4 @@
-"""The commands as others call them: processes, their output, their exit status."""
+"""The commands as processes: their output and exit status."""
 
 import json
 import subprocess
@@ -132,7 +132,7 @@ def test_a_role_that_serves(run: Run, connection: psycopg.Connection, ledger_url
         for _ in range(2):
             assert printed(run("db", "grant", "waiter", "--json")) == {"role": "waiter"}
         with serving("uvloop", url, workers=1):
-            pass  # it became ready
+            pass  # serving waits until it is ready
         assert_failed(run("account", "create", SEPU_DATABASE_URL=url), "permission denied")
     finally:
         connection.execute("drop owned by waiter")
@@ -140,7 +140,7 @@ def test_a_role_that_serves(run: Run, connection: psycopg.Connection, ledger_url
 
 
 def with_a_difference(connection: psycopg.Connection) -> str:
-    """Returns the account whose counter has units that no result explains."""
+    """Returns an account whose counter has units that no result explains."""
     account_id = accounts.create_account(connection, "standard").account_id
     connection.execute("insert into sepu.usage values (%s, '2031-03', 'color_match', 77)", (account_id,))
     return account_id
@@ -185,7 +185,7 @@ def test_an_audit_for_prometheus(run: Run, connection: psycopg.Connection, tmp_p
     before = file.read_text()
     absent = run(*audit, SEPU_DATABASE_URL=NOWHERE)
     assert_failed(absent, "cannot be reached", status=2)
-    assert "--database-url" not in absent.stderr  # others can see arguments, and a connection string has a password
+    assert "--database-url" not in absent.stderr  # a password in an argument is visible to others
     assert file.read_text() == before
     unwritten = run("audit", "--metrics-file", str(tmp_path / "no" / "file"))
     assert (unwritten.returncode, "1 differences" in unwritten.stdout) == (1, True)
@@ -224,7 +224,7 @@ SERVER = ("falcon", "gunicorn", "psycopg")
 
 
 def without(packages: tuple[str, ...], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs `sepu` as if some packages were not installed."""
+    """Runs `sepu` as if these packages were not installed."""
     program = [sys.executable, "-c", WITHOUT, " ".join(packages)]
     return completed([*program, *arguments])
 

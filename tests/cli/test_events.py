@@ -1,4 +1,4 @@
-"""`sepu events`: listed, delivered at least once to a real endpoint, tried again, given up and sent again."""
+"""`sepu events`: listed, delivered at least once to a real endpoint, retried, given up and sent again."""
 
 import hashlib
 import hmac
@@ -42,16 +42,16 @@ OTHERS = "select pid from pg_stat_activity where application_name = 'sepu' and p
 
 @dataclass(frozen=True)
 class Events:
-    """A database, an endpoint, and what delivers from the one to the other."""
+    """A database, an endpoint, and the deliverer between them."""
 
     connection: psycopg.Connection
     run: Run
     hooks: Endpoint
     delivering: tuple[str, ...]
-    """The command that delivers, until it is told to stop."""
+    """The command that delivers until stopped."""
 
     def customer(self, units: int = 10, external_id: str | None = None) -> Customer:
-        """A customer who has used so many of 10 units."""
+        """A customer who has used `units` of 10."""
         plan_id = f"test-{token_hex(4)}"
         set_plan(self.connection, plan_id, {"color_match": 10, "color_search": 10}, requests_per_minute=1000)
         issued = accounts.create_account(self.connection, plan_id, "Silk & Co.", external_id)
@@ -60,7 +60,7 @@ class Events:
         return customer
 
     def deliver(self) -> str:
-        """Delivers what is due, and returns what was said."""
+        """Delivers what is due, and returns the log."""
         done = self.run(*self.delivering, "--once")
         assert (done.returncode, done.stdout) == (0, "")
         return str(done.stderr)
@@ -72,16 +72,16 @@ class Events:
         return {event.state for event in list_events(self.connection)} == {"delivered"}
 
     def sent(self, customer: Customer) -> list[int]:
-        """The thresholds of which the endpoint was told."""
+        """The thresholds that the endpoint received."""
         received = (one.json["data"] for one in self.hooks.received)
         return [told["threshold"] for told in received if told["accountId"] == customer.account_id]
 
     def make_due(self) -> None:
-        """As if so much time had passed."""
+        """Makes every waiting delivery due."""
         self.connection.execute("update sepu.event_delivery set due_at = now() where due_at is not null")
 
     def hang(self, *customers: Customer) -> threading.Event:
-        """The endpoint does not answer these, or anybody, until what is returned is set."""
+        """Makes the endpoint hang for these customers (by default all) until the returned event is set."""
         let_go = threading.Event()
 
         def reply(got: Received) -> Reply:
@@ -282,11 +282,11 @@ def test_an_answer_is_recorded_while_others_hang(events: Events, program: list[s
     hanging = [events.customer(8) for _ in range(limits.webhooks.CONCURRENT // 2)]
     others = [events.customer() for _ in range(limits.webhooks.CONCURRENT)]
     let_go = events.hang(*hanging)
-    metrics = ("--metrics-file", "/dev/null/nowhere")  # which cannot be written
+    metrics = ("--metrics-file", "/dev/null/nowhere")  # not writable
     with running([*program, *metrics]) as process:
         until(lambda: len(list(list_events(events.connection, state="delivered"))) == 3 * len(others), seconds=10)
         process.terminate()
-        time.sleep(1)  # it has heard that, and goes on
+        time.sleep(1)  # it has received the signal, and goes on
         let_go.set()
     assert events.all_delivered(), "what is being sent at a stop is sent"
     assert len(events.hooks.ids) == len(set(events.hooks.ids))
@@ -314,7 +314,7 @@ def test_it_waits_for_a_database_that_is_away(events: Events, tmp_path: Path) ->
                 until(lambda: "again in " in log.read_text())
                 stderr.truncate(0)
                 send(signal.SIGCONT, backends)
-            answered.set()  # and the database is away
+            answered.set()  # and the database is down
             until(lambda: f"again in {limits.webhooks.LOOK_SECONDS:g} s" in log.read_text())
             with cluster.running() as url, connect(url) as connection:
                 until(replace(events, connection=connection).all_delivered)

@@ -1,4 +1,4 @@
-"""Every command: its help, and that it makes no database. Whoever adds one is held to what the others do."""
+"""Every command: its help, and that it creates no database. A new command must pass too."""
 
 import os
 import re
@@ -14,8 +14,8 @@ from tests.harness.proxy import socket_directory
 
 from sepu.database.opening import database
 
-IN_THE_FOREGROUND = {("console",), ("events", "deliver"), ("serve",)}  # what they do is their answer
-# What a command needs besides names.
+IN_THE_FOREGROUND = {("console",), ("events", "deliver"), ("serve",)}  # they have no result to print
+# Required options of each command.
 OPTIONS = {
     "account erase": "--yes",
     "account move": "--plan standard",
@@ -31,7 +31,7 @@ OPTIONS = {
 
 
 def whole(path: tuple[str, ...]) -> list[str]:
-    """Returns a command with all that it needs."""
+    """Returns a command with its required arguments and options."""
     required = [each.name for each in LEAVES[path].params if isinstance(each, click.Argument) and each.required]
     given = {"period": "2027-01", "meter": "color_match", "units": "5"}
     return [*path, *(given.get(str(name), "a-b") for name in required), *OPTIONS.get(" ".join(path), "").split()]
@@ -71,7 +71,7 @@ def test_without_a_database_a_command_says_where_it_looked_and_makes_nothing(
     words = whole(path)
     public_key = JWK.generate(kty="RSA", size=3072).export_public() if "--public-key" in words else ""
     done = invoke(*words, given=public_key)
-    assert (done.returncode, done.stdout) == (2 if path == ("audit",) else 1, "")  # audit's 1: it does not add up
+    assert (done.returncode, done.stdout) == (2 if path == ("audit",) else 1, "")  # audit's 1 means a difference
     assert done.stderr.startswith(f"sepu: there is no database in {tmp_path}/.sepu: ")
     assert done.stderr.count("\n") == 1
     for way_out in ("`sepu serve`", "--state-dir", "--database-url"):
@@ -83,7 +83,7 @@ def test_without_a_database_a_command_says_where_it_looked_and_makes_nothing(
 def test_with_a_closed_standard_output_a_command_does_nothing(
     path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("sepu.cli.output.drop_output", lambda: None)  # of this process
+    monkeypatch.setattr("sepu.cli.output.drop_output", lambda: None)  # it would redirect this process's output
     done = invoke(*whole(path), "--state-dir", str(tmp_path), closed=True)
     assert_failed(done, "standard output is closed")
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""`sepu grant` and `sepu credit`: what they print, and what a lost connection leaves."""
+"""`sepu grant` and `sepu credit`: their output, and the effect of a lost connection."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def customer(connection: psycopg.Connection) -> IssuedKey:
 @pytest.mark.usefixtures("customer")
 def test_what_is_added_is_printed_and_listed(run: Run) -> None:
     month = f"{datetime.now(UTC):%Y-%m}"
-    for units, limit in (("500", 2500), ("-100", 2400)):  # a negative number is no option
+    for units, limit in (("500", 2500), ("-100", 2400)):  # a negative number is not taken for an option
         added = printed(run("grant", "add", "cus_1", "color_match", units, *WHY, "--json", SEPU_OPERATOR="zhu"))
         after = {"limit": limit, "committed": 0, "granted": limit - 2000, "credited": 0, "toBill": 0}
         given = {"name": "Silk & Co.", "kind": "grant", "meter": "color_match", "units": int(units), "operator": "zhu"}

@@ -17,7 +17,7 @@ from sepu.admin.events import list_events, postpone_delivery
 from sepu.admin.history import Change, list_changes
 from sepu.admin.operator import operator_name
 
-# What each command that changes something takes here, in this order.
+# Arguments of each command that changes something, in the order in which they run.
 CHANGES = {
     "plan set": "gold --match-limit 5",
     "plan delete": "idle",
@@ -38,13 +38,13 @@ CHANGES = {
     "account erase": "cus_8812 --yes",
 }
 NOT_WHEN_REPEATED = CHANGES.keys() - {"plan delete", "account create", "key issue", "grant add", "credit add"}
-# Of the schema and its roles, which Postgres knows; and what becomes of an event, which the event itself tells.
+# These change the schema and its roles, which Postgres records, or an event, which records its own delivery.
 NOT_OF_THE_LEDGER = {"db distribute", "db grant", "db migrate", "events deliver"}
 
 
 @pytest.fixture
 def world(run: Run, connection: psycopg.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Makes a customer with an old result and a dead event; returns what commands are given of it."""
+    """Makes a customer with an old result and a dead event; returns their ids."""
     monkeypatch.setattr("sepu.admin.erase.time.sleep", lambda _seconds: None)
     for plan in ("gold", "idle"):
         text(run("plan", "set", plan, "--match-limit", "9", "--search-limit", "9", "--requests-per-minute", "9"))
@@ -96,7 +96,7 @@ def test_what_changes_something_is_recorded_once_with_who_did_it(
 
 
 def test_what_is_not_recorded_works_where_nothing_can_be_written(ledger_url: str, world: dict[str, str]) -> None:
-    """A new command that changes something does not: it belongs into the list above."""
+    """A new command that changes something fails here until it is in the list above."""
     url = make_conninfo(ledger_url, options="-c default_transaction_read_only=on")
     given = {
         "period": "2026-01",

@@ -1,4 +1,4 @@
-"""The messages of commands about proxies and certificates that the environment names."""
+"""The messages of commands about proxies and certificates set in the environment."""
 
 import sys
 from pathlib import Path

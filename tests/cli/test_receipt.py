@@ -1,4 +1,4 @@
-"""A key rotation from both sides, by the commands as customer and operator give them."""
+"""A key rotation by the commands of both sides, customer and operator."""
 
 import json
 import os
@@ -22,7 +22,7 @@ class Pair:
 @pytest.fixture
 def pair(run: Run, tmp_path: Path) -> Pair:
     private, public = str(tmp_path / "private.jwk"), str(tmp_path / "public.jwk")
-    before = os.umask(0)  # whatever it is, the private file is private
+    before = os.umask(0)  # the private file must be private under any umask
     try:
         made = fields(run("receipt", "keypair", private, public))
     finally:
@@ -82,7 +82,7 @@ def test_a_private_key_sent_by_mistake(run: Run, pair: Pair, account_id: str) ->
     secret = json.loads(Path(pair.private).read_text())
     assert [name for name in ("d", "p", "q", "dp", "dq", "qi") if secret[name][:12] in done.stderr] == []
     assert len(lines(run("key", "list", account_id, "--json"))) == 1
-    # The key itself in the place of its file's name, as by $(cat FILE).
+    # The key itself in place of its file's name, as with $(cat FILE).
     inline = run("key", "rotate", account_id, "--public-key", Path(pair.private).read_text())
     assert_failed(inline, status=2)
     assert [name for name in ("n", "d", "p", "q") if secret[name][:12] in inline.stderr] == []

@@ -1,4 +1,4 @@
-"""`sepu serve` on the embedded database, as a newcomer meets it."""
+"""`sepu serve` on the embedded database, as on a first visit."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def serve(
     environment: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Iterator[str]:
-    """Runs it in a process group of its own, yields what it printed, and stops it as a person would."""
+    """Runs it in its own process group, yields its output, and stops it as a person would."""
     log = state_dir.with_suffix(".log")
     inherited = {name: value for name, value in os.environ.items() if name != "SEPU_DATABASE_URL"}
     with (
@@ -67,7 +67,7 @@ def serve(
 
 
 def await_listening(log: Path, process: subprocess.Popen[bytes]) -> str:
-    """What it printed until it listens."""
+    """Returns its output until it listens."""
     until(lambda: "Listening at" in log.read_text() or process.poll() is not None, why=log.read_text)
     assert process.poll() is None, log.read_text()
     return log.read_text()
@@ -125,7 +125,7 @@ def test_the_first_start_prints_a_key_and_curls_that_work(state_dir: Path, where
         assert_it_serves_with_a_role_that_can_do_nothing_else(state_dir)
         (api_key,) = set(re.findall(r"sepu_[a-z2-7_]+", printed))
 
-        # The operator's commands work beside it.
+        # The operator's commands work while it runs.
         account_id = str(usage[1]["accountId"])
         beside = json_of(process("usage", account_id, "--json", "--state-dir", str(state_dir)))
         assert [meter["committed"] for meter in beside["usage"]] == [1, 1]
@@ -173,7 +173,7 @@ def test_any_user_may_run_it_in_any_directory_without_a_locale(user: str) -> Non
 
 
 def booted(log: Path, count: int) -> list[int]:
-    """The process ids of the first `count` workers, once there have been so many."""
+    """The process ids of the first `count` workers, once that many have booted."""
 
     def found() -> list[int]:
         return [int(pid) for pid in re.findall(r"Booting worker with pid: (\d+)", log.read_text())]
@@ -183,7 +183,7 @@ def booted(log: Path, count: int) -> list[int]:
 
 
 def postgres(state_dir: Path, killed: int = 0) -> int:
-    """Its process id, once it is another than that of the one that was killed."""
+    """The process id of Postgres, once it differs from the killed one's."""
 
     def pid() -> int:
         with suppress(OSError, IndexError):  # while it starts, the file is missing or empty

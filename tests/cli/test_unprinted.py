@@ -1,4 +1,4 @@
-"""What a command says if it did its work and cannot print it."""
+"""What a command says when it did its work but cannot print the result."""
 
 import re
 import shlex
@@ -62,7 +62,7 @@ def test_a_connection_lost_in_a_change_leads_to_the_history(run: Run, monkeypatc
 def test_a_list_that_cannot_be_printed_fails(ledger_url: str, issued: IssuedKey) -> None:
     for words in ("account list", f"key list {issued.account_id} --csv", "list --format css", "match c83c23"):
         assert_failed(redirected(ledger_url, words, "> /dev/full"), "No space left on device")
-        if words.startswith(("list", "match")):  # test_every_command.py has those of a database
+        if words.startswith(("list", "match")):  # test_every_command.py covers those with a database
             assert_failed(redirected(ledger_url, words, ">&-"), "standard output is closed")
 
 

@@ -1,4 +1,4 @@
-"""`sepu usage`, `sepu top` and `sepu export-usage` for persons and programs."""
+"""`sepu usage`, `sepu top` and `sepu export-usage` for people and programs."""
 
 import os
 import pty
@@ -25,7 +25,7 @@ LAST = f"{A_MONTH_AGO:%Y-%m}"
 
 @pytest.fixture
 def customer(connection: psycopg.Connection) -> IssuedKey:
-    """Who used 1900 of 2000 colours today, and 30 a month ago. There is another who used nothing."""
+    """A customer that used 1900 of 2000 colours today and 30 a month ago. Another one used nothing."""
     issued = accounts.create_account(connection, "standard", "Silk", "cus_1")
     connection.execute("update sepu.account set created_at = '2020-01-01Z'")
     change_key(connection, issued.key_id, "shop")

@@ -1,6 +1,6 @@
-"""Both clients in the same words: each call is plain, whichever client makes it.
+"""Both clients with one blocking interface.
 
-Knows nothing of the server: an installed client is tried with it.
+Imports nothing of the server, so that an installed client can be tested with it.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from sepu_client import AsyncClient, Client, Library, MatchResponse, MatchResult
 
 
 class AnyClient(Protocol):
-    """What tests ask of a client."""
+    """The interface that tests use."""
 
     def match(self, colors: Any, *, top: int = 1, idempotency_key: str | None = None) -> MatchResponse: ...
     def match_many(
@@ -26,7 +26,7 @@ class AnyClient(Protocol):
 
 
 class BlockingClient:
-    """An AsyncClient on an event loop of its own."""
+    """An AsyncClient on its own event loop."""
 
     def __init__(self, client: AsyncClient, runner: asyncio.Runner) -> None:
         self._client = client
@@ -57,12 +57,12 @@ CLIENTS: dict[str, Open] = {"sync": sync_client, "async": async_client}
 
 @pytest.fixture(params=CLIENTS)
 def kind(request: pytest.FixtureRequest) -> str:
-    """The name of a client."""
+    """The client's kind."""
     name: str = request.param
     return name
 
 
 @pytest.fixture
 def open_client(kind: str) -> Open:
-    """Opens the client."""
+    """The function that opens this kind of client."""
     return CLIENTS[kind]

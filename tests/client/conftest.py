@@ -1,4 +1,4 @@
-"""The same servers as for the contract's table, and each client in turn."""
+"""The servers of the contract's table, each with both clients."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""A peer that does to a connection what a list of steps says, by each way in which a client reaches its service."""
+"""A peer that plays a list of steps on a connection, by each way in which a client reaches its service."""
 
 import datetime
 import re
@@ -21,12 +21,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests.endpoint import answering
 
-MAX_SECONDS = 20.0  # a drip ends then: a client that does not give up by itself fails its test, and does not hang it
-MAX_BYTES = 2**26  # of a flood
+MAX_SECONDS = 20.0  # a drip ends then, so that a client that never gives up fails its test instead of hanging it
+MAX_BYTES = 2**26  # size of a flood
 
 
 class Certificate(NamedTuple):
-    """That of 127.0.0.1, signed by itself; the server that has it, and a client that trusts it."""
+    """A self-signed certificate for 127.0.0.1, with the contexts of its server and of a client that trusts it."""
 
     pem: str
     server: ssl.SSLContext
@@ -55,7 +55,7 @@ def certificate() -> Certificate:
 
 
 class Peer:
-    """One connection, as the peer has it. Each method without an argument is a step."""
+    """The peer's end of a connection. Each method without an argument is a step."""
 
     def __init__(self, connection: socket.socket, ended: threading.Event) -> None:
         self.socket: Any = connection
@@ -69,7 +69,7 @@ class Peer:
         return read
 
     def body(self, head: bytes) -> None:
-        """Reads the body that this head promises."""
+        """Reads the body that this head announces."""
         length = re.search(rb"\r\ncontent-length: (\d+)\r\n", head, re.IGNORECASE)
         left = int(length[1]) if length else 0
         while left:
@@ -79,7 +79,7 @@ class Peer:
         self.body(self.head())
 
     def some(self, most: int = 300) -> bytes:
-        """What comes first."""
+        """Reads what has arrived, at most `most` bytes."""
         data: bytes = self.socket.recv(most)
         if not data:
             raise ConnectionError
@@ -89,19 +89,19 @@ class Peer:
         self.socket.sendall(data)
 
     def silence(self) -> None:
-        """Reads, and says nothing, until the client closes."""
+        """Reads without answering until the client closes."""
         while self.socket.recv(65536):
             pass
 
     def drip(self, data: bytes, pause: float = 0.02) -> None:
-        """Sends the same again and again."""
+        """Sends the data again and again, with a pause between."""
         for _ in range(int(MAX_SECONDS / pause)):
             self.send(data)
             if self._ended.wait(pause):
                 return
 
     def flood(self, data: bytes) -> None:
-        """Sends the same until the client closes."""
+        """Sends the data again and again until the client closes."""
         for _ in range(MAX_BYTES // len(data)):
             self.send(data)
 
@@ -110,12 +110,12 @@ class Peer:
         self.socket.close()
 
     def tls(self) -> None:
-        # It is kept before the handshake, which may fail, so that it is closed.
+        # Stored before the handshake, so that it is closed even if that fails.
         self.socket = certificate().server.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
         self.socket.do_handshake()
 
     def connect(self) -> None:
-        """Reads a CONNECT, and lets it through."""
+        """Reads a CONNECT request and accepts it."""
         self.head()
         self.send(b"HTTP/1.1 200 Connected\r\n\r\n")
 
@@ -131,20 +131,20 @@ def pausing(seconds: float) -> Step:
     return lambda _: time.sleep(seconds)
 
 
-# The steps of each way until the answer is due.
+# The steps of each way before the answer.
 WAYS: dict[str, list[Step]] = {
     "plain": [Peer.request],
     "TLS": [Peer.tls, Peer.request],
     "Unix": [Peer.request],
     "proxy": [Peer.request],
     "CONNECT": [Peer.connect, Peer.tls, Peer.request],
-    "TLS proxy": [Peer.tls, Peer.connect],  # and TLS inside, which Python's sockets cannot serve
+    "TLS proxy": [Peer.tls, Peer.connect],  # Python's sockets cannot serve TLS within TLS
 }
 
 
 @dataclass
 class Listening:
-    """Where the client finds the peer, by `options`, and what became of it there."""
+    """The client's `options` to reach the peer, and the peer's connections."""
 
     options: dict[str, Any]
     connections: int = 0
@@ -152,13 +152,13 @@ class Listening:
 
     @property
     def url(self) -> str:
-        """The way to the peer if it is plain or TLS."""
+        """The peer's URL, if plain or TLS."""
         url: str = self.options["base_url"]
         return url
 
 
 def _options(way: str, at: Any) -> dict[str, Any]:
-    """The arguments of a client that goes this way to the peer's address."""
+    """The client's arguments to reach the peer's address this way."""
     trusted = certificate().client
     local = "" if way == "Unix" else f"127.0.0.1:{at[1]}"
     options: dict[str, dict[str, Any]] = {
@@ -174,7 +174,7 @@ def _options(way: str, at: Any) -> dict[str, Any]:
 
 @contextmanager
 def listening(way: str, steps: Sequence[Step]) -> Iterator[Listening]:
-    """Does the steps to each connection, and closes it."""
+    """Plays the steps on each connection, then closes it."""
     ended = threading.Event()
 
     class Handler(BaseRequestHandler):
@@ -208,7 +208,7 @@ def listening(way: str, steps: Sequence[Step]) -> Iterator[Listening]:
 
 @contextmanager
 def dropping() -> Iterator[int]:
-    """The port of a listener that takes no further connection: its first packet is dropped, as a firewall may."""
+    """The port of a listener with a full backlog: it drops further connections' packets, as a firewall may."""
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         for _ in range(3):

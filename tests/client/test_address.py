@@ -1,4 +1,4 @@
-"""The way to the service: its address, the proxies of the environment, and the system's certificates."""
+"""The route to the service: its address, proxies from the environment, and the system's certificates."""
 
 import ssl
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Set = Callable[..., None]
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> Set:
-    """Sets variables; those of the machine count for nothing."""
+    """Sets variables, after removing those of the machine."""
     for name in (*proxies._NAMES["https"], *proxies._NAMES["http"], *proxies._EXCEPTIONS, "HTTP_PROXY"):
         monkeypatch.delenv(name, raising=False)
 
@@ -69,7 +69,7 @@ HTTPS = "https://colors.example"
         ({"all_proxy": "https://proxy/"}, HTTPS, Proxy("proxy", 443, True, "")),
         ({"http_proxy": "http://proxy"}, HTTPS, None),
         ({"http_proxy": "http://[::1]:1"}, "http://localhost", Proxy("::1", 1, False, "")),
-        ({"HTTP_PROXY": "http://proxy"}, "http://localhost", None),  # a CGI's request could set it
+        ({"HTTP_PROXY": "http://proxy"}, "http://localhost", None),  # a request to a CGI program could set it
         ({"HTTPS_PROXY": "http://proxy"}, "http://localhost", None),
         ({"HTTPS_PROXY": " ", "ALL_PROXY": ""}, HTTPS, None),
         ({"HTTPS_PROXY": "http://user:p%23s%3As@proxy:1"}, HTTPS, Proxy("proxy", 1, False, "Basic dXNlcjpwI3M6cw==")),
@@ -132,7 +132,7 @@ def test_a_proxy_that_cannot_be_used_is_refused_without_its_password(environment
 def test_hosts_without_a_proxy(environment: Set, exceptions: str, base_url: str, is_direct: bool) -> None:
     environment(HTTPS_PROXY="http://proxy:3128", NO_PROXY=exceptions)
     assert (route(base_url).proxy is None) == is_direct
-    environment(no_proxy="other.example")  # counts before the one in capitals
+    environment(no_proxy="other.example")  # takes precedence over the upper-case one
     assert route(base_url).proxy is not None
 
 

@@ -76,7 +76,7 @@ def test_floats_that_may_be_meant_from_0_to_1_are_sent_with_their_scale() -> Non
     small = (0.8, 0.2, 0.1)
     assert read_colors([small, "#fff", (1, 1, 1)], 1) == [(204, 51, 25.5), (255, 255, 255), (255, 255, 255)]
     assert read_colors([small, "#fff", (1, 1, 1)], 255) == [small, (255, 255, 255), (1, 1, 1)]
-    dark: list[Any] = [(1, 0, 1), (0.0, 0.0, 0.0), "#010000", RGB(*small)]  # an RGB of an answer is from 0 to 255
+    dark: list[Any] = [(1, 0, 1), (0.0, 0.0, 0.0), "#010000", RGB(*small)]  # the RGB of an answer is always 0 to 255
     assert len(read_colors(dark)) == 4
     with pytest.raises(ValueError, match=r"has the channel 1\.01, and a channel is a number from 0 to 1$"):
         read_colors([(1.01, 0, 0)], 1)

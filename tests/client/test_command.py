@@ -1,4 +1,4 @@
-"""The command `sepu-client` against a real server, and against one that would command the terminal."""
+"""The command `sepu-client` against a real server, and against one that sends control characters."""
 
 import json
 import os
@@ -24,7 +24,7 @@ Run = Callable[..., CompletedProcess[str]]
 
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs the command in this process, which is faster."""
+    """Runs the command in this process, for speed."""
 
     def sepu_client(*arguments: str, **environment: str) -> CompletedProcess[str]:
         monkeypatch.setattr(sys, "argv", ["sepu-client", *arguments])
@@ -136,7 +136,7 @@ def test_what_the_service_says_commands_no_terminal(call: Run, what: str, as_jso
 
 
 def test_a_terminal_without_chinese() -> None:
-    """As a program, with an environment of its own."""
+    """As a process, for its own encoding."""
     own = {"SEPU_URL": "http://127.0.0.1:9", "SEPU_API_KEY": "sepu_key", "PYTHONIOENCODING": "ascii:strict"}
     done = completed([COMMAND, "match", "红"], env={**os.environ, **own})
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""Connections when calls are cancelled, when the client is closed, and when TLS is refused."""
+"""Connections when calls are cancelled, the client is closed, or TLS fails."""
 
 import asyncio
 import gc
@@ -51,7 +51,7 @@ ANSWERED = saying(HEAD + ANSWER)
 
 @dataclass
 class Service:
-    """Answers on the test's own event loop, so that the order of steps is always the same."""
+    """Answers on the test's own event loop, so that the order of steps is deterministic."""
 
     url: str
     open: set[asyncio.StreamWriter] = field(default_factory=set)
@@ -160,7 +160,7 @@ with Client(sys.argv[1], sys.argv[2], timeout=30, deadline=30) as client:  # the
 
 
 def test_ctrl_c_ends_a_call_and_does_not_show_the_key() -> None:
-    """With the variables of our frames. The client goes on."""
+    """Even with our frames' variables. The client stays usable."""
     process: list[subprocess.Popen[str]] = []
     closed = threading.Event()
 
@@ -184,7 +184,7 @@ def test_ctrl_c_ends_a_call_and_does_not_show_the_key() -> None:
 
 
 def test_a_cancellation_does_not_show_the_key() -> None:
-    """With the variables of each frame, as reporters of crashes record them; but for our own frame."""
+    """Even with each frame's variables, as crash reporters record them; our connection's frame is left out."""
     with listening("plain", [Peer.silence]) as peer:
         ended = asyncio.run(cancelled(peer.url))
     assert ended.__context__ is None
@@ -264,7 +264,7 @@ def test_tls_that_cannot_be_had_ends_a_call_at_once(
 
 
 def test_tls_that_is_broken_off_is_tried_again(open_client: Open) -> None:
-    """As by a service that is being restarted."""
+    """As when a service restarts."""
     with (
         listening("TLS", []) as peer,
         open_client(api_key=SECRET, deadline=1, **peer.options) as client,
@@ -295,17 +295,17 @@ def tell_the_connection(peer: Peer) -> None:
 
 @pytest.mark.parametrize("when", ["between", "during"])
 def test_a_forked_process_takes_no_connection_of_its_parent(when: str) -> None:
-    """It would read answers that are meant for others. A signal's handler can fork in the middle of a call."""
+    """It would read its parent's answers. A signal handler can fork in the middle of a call."""
     reader, writer = os.pipe()
     children: list[int] = []
     first: list[bytes] = []
 
     def fork(*_: object) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # there are threads
+            warnings.simplefilter("ignore", DeprecationWarning)  # it warns of threads
             children.append(os.fork())
         if children[0] and when == "during":
-            select.select([reader], [], [], 60)  # or the parent could read the answer first
+            select.select([reader], [], [], 60)  # otherwise the parent could read the answer first
 
     def fork_and_answer(peer: Peer) -> None:
         if when == "during" and not first:
@@ -319,7 +319,7 @@ def test_a_forked_process_takes_no_connection_of_its_parent(when: str) -> None:
     def asked(client: Client) -> str:
         try:
             return client.library().mode
-        except NoAnswerError:  # which the forked process has to tell
+        except NoAnswerError:  # which the forked process must raise
             return "lost"
 
     before = signal.signal(signal.SIGUSR1, fork)
@@ -340,7 +340,7 @@ def test_a_forked_process_takes_no_connection_of_its_parent(when: str) -> None:
             assert forked.decode() != mode
     finally:
         if children == [0]:
-            os._exit(1)  # or it would run the other tests too
+            os._exit(1)  # otherwise it would run the other tests too
         signal.signal(signal.SIGUSR1, before)
         os.waitpid(children[0], 0)
         os.close(reader)
@@ -359,7 +359,7 @@ def test_threads_do_not_wait_for_one_another() -> None:
 
 
 def test_a_cancellation_stays_known_to_who_made_it() -> None:
-    """anyio finds the one of its scopes by its message, along the context."""
+    """anyio finds its scope's cancellation by the message, along the context chain."""
     own, other = asyncio.CancelledError("by the scope"), ValueError()
     own.__context__, later = other, asyncio.CancelledError()
     later.__context__ = own
@@ -372,7 +372,7 @@ Seam = Callable[..., AbstractContextManager[AnyClient]]
 
 @pytest.fixture
 def answered(open_client: Open, kind: str) -> Seam:
-    """Opens the client, whose requests a function answers."""
+    """Opens the client with a function that answers its requests."""
 
     def opened(answer: Callable[[Request], Answer], **options: Any) -> AbstractContextManager[AnyClient]:
         async def answer_async(request: Request) -> Answer:
@@ -402,7 +402,7 @@ def test_an_echo_of_the_request_shows_no_key(answered: Seam, status: int) -> Non
 
 @pytest.mark.parametrize("coding", ["gzip", "gzip, gzip", "br", "identity, deflate"])
 def test_a_compressed_answer_is_not_even_read(open_client: Open, coding: str) -> None:
-    """It may expand to any length. In place of an error it has no code, and is repeated by its status."""
+    """It may expand to any length. An error with such a body is retried by its status alone."""
     named = f"X-Request-Id: {REQUEST_ID}\r\nContent-Encoding: {coding}\r\n\r\n"
     answers = iter([f"HTTP/1.1 {status} Any\r\n{named}".encode() for status in (503, 200)])
     with (
@@ -430,7 +430,7 @@ def test_a_body_without_an_end_is_not_read_to_its_end(open_client: Open) -> None
     assert not all_was_read.is_set()
 
 
-# asyncio says so of what its closed loops leave; their sockets are closed.
+# asyncio warns about transports of closed loops; their sockets are closed.
 @pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning")
 def test_a_connection_stays_with_its_event_loop() -> None:
     async def call() -> int:
@@ -443,7 +443,7 @@ def test_a_connection_stays_with_its_event_loop() -> None:
         client = AsyncClient(peer.url, SECRET)
         with asyncio.Runner() as paused:
             assert paused.run(call()) == 161
-            assert asyncio.run(call()) == 161  # while the other loop still has a connection
+            assert asyncio.run(call()) == 161  # the other loop still has a connection
             assert paused.run(call()) == 161
         assert asyncio.run(call()) == 161
         asyncio.run(close())
@@ -470,7 +470,7 @@ call(kept)
 
 
 def test_a_call_at_the_exit_of_the_interpreter_ends_with_an_answer_or_an_error_of_ours() -> None:
-    """New threads cannot start then, since CPython 3.12, and without one no name is resolved."""
+    """CPython 3.12 and later cannot start threads then, and resolving a name needs one."""
     usage = "".join(
         f"X-Usage-{name}: 1\r\n" for name in ("Period", "Meter", "Limit", "Committed", "Reserved", "Remaining")
     )

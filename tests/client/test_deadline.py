@@ -1,4 +1,4 @@
-"""Every call ends by its deadline, wherever and however the other side stops, on each way to the service."""
+"""Every call ends by its deadline, wherever and however the other side stalls, on each way to the service."""
 
 import asyncio
 import socket
@@ -17,7 +17,7 @@ from sepu_client import NoAnswerError, Request
 from sepu_client.address import find_route
 from sepu_client.asyncio_connection import AsyncioConnection
 
-LATE = 10.0  # seconds; what never ends takes twice as long
+LATE = 10.0  # seconds; half of what an endless step takes
 
 
 def dripping(first: bytes, drop: bytes) -> Step:
@@ -35,7 +35,7 @@ ANSWERS = {
     "a body": dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n", b"x"),
     "a body without a length": dripping(b"HTTP/1.1 200 OK\r\n\r\n", b"x"),
 }
-RECORD = dripping(b"\x16\x03\x03\x3f\xff", b"\x02")  # of a handshake, without an end
+RECORD = dripping(b"\x16\x03\x03\x3f\xff", b"\x02")  # an endless handshake record
 DRIPS: dict[Step, dict[str, Step]] = {
     Peer.connect: {"the answer to CONNECT": ANSWERS["headers"]},
     Peer.tls: {"a handshake": RECORD},
@@ -99,7 +99,7 @@ def test_a_name_takes_no_longer_than_the_deadline(
         with pytest.raises(NoAnswerError):
             client.search("hong")
         took = time.monotonic() - started
-        answered.set()  # the end of an event loop waits for its resolver
+        answered.set()  # a closing event loop waits for its resolver
     assert took < LATE
 
 

@@ -1,6 +1,6 @@
-"""No answer of one call reaches another: peers that answer early, twice, late and in parts, and calls that are left.
+"""No call receives another's answer: peers answer early, twice, late or in parts, and calls are cancelled.
 
-Each answer says which request it is for, because its request id is the idempotency key.
+Each answer names its request: the request id is the idempotency key.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from tests.client.hostile import Peer, listening
 
 from sepu_client import AsyncClient, Client, NoAnswerError, SearchResponse, new_idempotency_key
 
-CALLS = int(os.environ.get("SEPU_FUZZ_SECONDS", "0")) * 100 or 150  # of each client, about a second for a hundred
+CALLS = int(os.environ.get("SEPU_FUZZ_SECONDS", "0")) * 100 or 150  # per client; a hundred take about a second
 AT_A_TIME = 6
 NO_KEY = b"00000000-0000-0000-0000-000000000000"
 PAUSE = 0.05
@@ -29,7 +29,7 @@ BODY = b'{"datasetVersion":"1","count":0,"results":[]}'
 
 
 def answer_to(head: bytes, body: bytes = BODY) -> bytes:
-    """A complete answer that carries the key of the request."""
+    """A complete answer whose request id is the request's key."""
     key = re.search(rb"Idempotency-Key: ([0-9a-f-]{36})", head)
     return (
         b"HTTP/1.1 200 OK\r\nX-Request-Id: %b\r\nX-Usage-Period: 2026-11\r\nX-Usage-Meter: color_search\r\n"
@@ -39,7 +39,7 @@ def answer_to(head: bytes, body: bytes = BODY) -> bytes:
 
 
 class Mischief:
-    """Answers each request of a connection in a way of its own."""
+    """Answers each request of a connection in a different way."""
 
     def __init__(self, seed: int) -> None:
         self._seeds = itertools.count(seed)
@@ -63,7 +63,7 @@ class Mischief:
                     peer.send(answer * 2)
                 case "and a byte":
                     peer.send(answer + b"\n")
-                case "late":  # after the attempt's time
+                case "late":  # after the attempt timed out
                     time.sleep(0.15)
                     peer.send(answer)
                 case "half":
@@ -137,7 +137,7 @@ def test_tasks_some_of_which_are_cancelled() -> None:
 @pytest.mark.parametrize("early", [b"\r\n", b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n", BODY, b""])
 @pytest.mark.parametrize("when", ["with the answer", "later"])
 def test_what_comes_between_two_calls_ends_the_connection(kind: type, early: bytes, when: str) -> None:
-    """Also its end, which b"" stands for: it is seen before the connection is used again."""
+    """An end of the connection too (b""): the client notices it before it uses the connection again."""
     connections = itertools.count()
     read, sent = threading.Event(), threading.Event()
 
@@ -166,7 +166,7 @@ def test_what_comes_between_two_calls_ends_the_connection(kind: type, early: byt
             await client.search("hong")
             read.set()
             await asyncio.to_thread(sent.wait, 10)
-            await asyncio.sleep(PAUSE)  # in which the loop reads
+            await asyncio.sleep(PAUSE)  # lets the loop read
             await client.search("hong")
 
     with listening("plain", [answer]) as peer:
@@ -181,7 +181,7 @@ def test_what_comes_between_two_calls_ends_the_connection(kind: type, early: byt
 def test_a_kept_connection_that_breaks_without_an_answer_is_replaced_at_once(
     open_client: Open, begun: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The same key is sent again, without a wait. It is no other attempt, which is logged, unless an answer began."""
+    """The same key is sent again without a wait. This counts (and is logged) as a retry only if an answer began."""
     keys: list[bytes] = []
     requests = itertools.count()
 

@@ -1,4 +1,4 @@
-"""The distribution: what its wheel needs, and the examples of its pages."""
+"""The distribution: its requirements, and the examples of its pages."""
 
 import doctest
 import inspect
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_it_needs_nothing_of_the_server() -> None:
-    """Where sepu and what it needs cannot be imported."""
+    """Imports it where sepu and its requirements cannot be imported."""
     script = """
 import sys
 for name in ("sepu", "numpy", "falcon", "psycopg", "gunicorn", "rich", "click", "httpx", "uvloop"):
@@ -30,7 +30,7 @@ sepu_client.Client("https://colors.example", "a-key").close()
     done = completed([sys.executable, "-c", script])
     assert (done.returncode, done.stderr) == (0, "")
     assert requires("sepu-client") == ["httptools>=0.9", "msgspec>=0.21", "tinycss2>=1.5"]
-    assert Path(sepu_client.__file__).with_name("py.typed").exists()  # or users have none of its types
+    assert Path(sepu_client.__file__).with_name("py.typed").exists()  # otherwise type checkers ignore its types
 
 
 @pytest.mark.parametrize("page", ["docs/client.md", "docs/client-reference.md", "client/README.md"])
@@ -58,7 +58,7 @@ def test_the_pages_list_every_error_and_all_that_is_public() -> None:
 
 
 def test_both_clients_have_the_same_methods() -> None:
-    """But for `aclose`, by the convention of asyncio."""
+    """Except `aclose`, asyncio's convention."""
     for name, method in vars(sepu_client.Client).items():
         if callable(method) and name[0] != "_" and name != "close":
             assert inspect.signature(method) == inspect.signature(getattr(sepu_client.AsyncClient, name)), name

@@ -1,4 +1,4 @@
-"""The rules of retrying: the core by properties, and both clients by one table; only the waits are on a fake clock."""
+"""The rules of retrying: the core by properties, both clients by one table; only the clock is fake."""
 
 import asyncio
 import itertools
@@ -66,7 +66,7 @@ FINAL = [
     EXHAUSTED,
     SUSPENDED,
     STRANGER,
-    refusal(422, "invalid_q", "1"),  # a Retry-After alone makes nothing repeatable
+    refusal(422, "invalid_q", "1"),  # a Retry-After alone does not make an error retryable
     refusal(409, "unheard_of", "1"),
     answer(200, b"{"),
     answer(204, b""),
@@ -77,7 +77,7 @@ FINAL = [
 
 @dataclass
 class Fake:
-    """A clock that only waiting moves, and what it saw."""
+    """A clock that only waiting advances, and its waits."""
 
     now: float = 0.0
     waits: list[float] = field(default_factory=list)
@@ -91,7 +91,7 @@ class Fake:
 
 
 def run(outcomes: Iterable[Answer | Lost], deadline: float, fraction: float, takes: float = 0.0) -> Any:
-    """Plays outcomes into the core; returns what it came to, the clock with its waits, and the seconds of each try."""
+    """Plays outcomes into the core; returns its result, the clock with its waits, and each attempt's seconds."""
     fake, allowed = Fake(), list[float]()
     steps = settle(
         calls.search("hong", 10, "the-one-key"),
@@ -106,7 +106,7 @@ def run(outcomes: Iterable[Answer | Lost], deadline: float, fraction: float, tak
         fake.sleep(attempt.wait)
         allowed.append(attempt.seconds)
         fake.now += min(takes, attempt.seconds)
-        outcome = next(script)  # it must not ask for more
+        outcome = next(script)  # fails if it asks for more
         try:
             attempt = steps.send(outcome)
         except StopIteration as settled:
@@ -145,7 +145,7 @@ def test_nothing_begins_after_the_deadline_nor_may_outlast_it(
     assert error.retried
     assert fake.now <= deadline + 1e-6
     assert all(0 < seconds <= 10 for seconds in allowed)
-    # It did not give up early: the next wait would have gone past the end.
+    # It did not give up early: the next wait could have passed the deadline.
     asked = error.retry_after or 0 if isinstance(error, errors.ApiError) else 0
     assert fake.now + asked + 8 >= deadline - 1e-6
 
@@ -200,7 +200,7 @@ DATE = "Wed, 25 Nov 2026 12:00:00 GMT"
     ],
 )
 def test_a_retry_after_may_be_a_date(after: str, seconds: int) -> None:
-    """It counts from the date of the answer, so that the clocks need not agree."""
+    """It counts from the answer's own date, so the clocks need not agree."""
     result, fake, _ = run([Answer(503, {"retry-after": after, "date": DATE}, b""), GOOD], 600, 0)
     assert result.count == 0
     assert fake.waits == [0, seconds]
@@ -249,8 +249,8 @@ def test_a_pointer_has_names_and_indices_or_is_none(sent: str, read: str | None)
     assert vars(pickle.loads(pickle.dumps(error))) == vars(error)
 
 
-# What the service does, and what a client makes of it: the class of an error or None, and the least and the most that
-# it waits before each attempt but the first.
+# The service's behaviour and the client's reaction: the class of the error or None, and the minimum and maximum wait
+# before each attempt but the first.
 Step = Answer | type[OSError]
 TABLE: dict[str, tuple[list[Step], type[errors.Error] | None, list[tuple[float, float]]]] = {
     "good": ([GOOD], None, []),
@@ -267,7 +267,7 @@ TABLE: dict[str, tuple[list[Step], type[errors.Error] | None, list[tuple[float, 
 
 
 class Scripted:
-    """Does one step of a script for each request, in place of the network, and sees that they come one at a time."""
+    """Plays one step of a script per request, in place of the network, and checks that they come one at a time."""
 
     def __init__(self, script: list[Step]) -> None:
         self._script = iter(script)
@@ -289,13 +289,13 @@ class Scripted:
         return self.send(request)
 
     def options(self, kind: str) -> dict[str, Any]:
-        """The arguments of a client of this kind."""
+        """The arguments of this kind of client."""
         return {"base_url": "https://example.test/prefix/", "send": self.send if kind == "sync" else self.send_async}
 
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
-    """Both clients wait by it."""
+    """The clock by which both clients wait."""
     clock = Fake(now=1000.0)
     pause = asyncio.sleep
 

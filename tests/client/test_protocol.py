@@ -1,4 +1,4 @@
-"""HTTP without a socket: each answer in any pieces, by a plain reference, and bytes that are not an answer."""
+"""HTTP without a socket: each answer split anywhere, against a plain reference, and bytes that are not an answer."""
 
 import ssl
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ BROKEN: Any = None
 
 
 def played(conversation: Conversation[Any], received: Sequence[bytes | None]) -> tuple[Any, list[bytes]]:
-    """Returns a conversation's result and what it sent; it must not ask for more than there is."""
+    """Returns a conversation's result and what it sent; fails if it asks for more input."""
     sent = [next(conversation)]
     for part in received:
         try:
@@ -46,7 +46,7 @@ LENGTH = b"Content-Length: %d\r\n" % len(BODY)
 CHUNKS = b'4;x="y"\r\n{"a"\r\n7\r\n:1}\r\n\r\n\r\n0\r\nTrailer: t\r\n\r\n'
 INTERIM = b"HTTP/1.1 100 C\r\n\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
-# Each answer whole, its body, and whether the connection stays open behind it.
+# Each complete answer, its body, and whether the connection stays open after it.
 ANSWERS: dict[str, tuple[bytes, bytes, bool]] = {
     "a length": (OK + LENGTH + b"\r\n" + BODY, BODY, True),
     "no body": (OK + b"Content-Length: 0\r\n\r\n", b"", True),
@@ -134,7 +134,7 @@ def tunnel(*received: bytes | None) -> bytes:
     conversation = Link(route).open()
     sent = next(conversation)
     hello = [conversation.send(part) for part in received][-1]
-    assert hello[:2] == b"\x16\x03"  # TLS begins
+    assert hello[:2] == b"\x16\x03"  # a TLS handshake record
     return sent
 
 

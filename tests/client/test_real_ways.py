@@ -1,4 +1,4 @@
-"""Both clients through programs that customers have: nginx with TLS, and two proxies with a password."""
+"""Both clients through programs that customers use: nginx with TLS, and two proxies with a password."""
 
 import os
 import signal
@@ -23,14 +23,14 @@ PASSWORD, ENCODED = "pa55word", "pa%35%35word"  # tinyproxy takes no special cha
 
 @pytest.fixture(scope="module")
 def service(database_url: str) -> Iterator[Server]:
-    """A service on a Unix socket, as nginx wants it."""
+    """A service on a Unix socket, for nginx."""
     with serving("uvloop", database_url, unix=True) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def secure(service: Server) -> Iterator[BehindNginx]:
-    """The same behind nginx, with TLS."""
+    """The same service behind nginx with TLS."""
     program("nginx", "nginx")
     with behind_nginx(Path(service.address.removeprefix("unix:")), service=service) as server:
         yield server
@@ -38,7 +38,7 @@ def secure(service: Server) -> Iterator[BehindNginx]:
 
 @contextmanager
 def proxy(program_name: str, package: str, settings: str, *options: str) -> Iterator[tuple[Path, str]]:
-    """Runs a proxy with these settings, in a directory of its own; that, and the address."""
+    """Runs a proxy with these settings in its own directory; yields the directory and the address."""
     path, port = program(program_name, package), free_port()
     with TemporaryDirectory(prefix="sepu-") as name:
         directory = Path(name)
@@ -54,7 +54,7 @@ def proxy(program_name: str, package: str, settings: str, *options: str) -> Iter
 
 
 def tinyproxy() -> AbstractContextManager[tuple[Path, str]]:
-    """Demands a user and a password."""
+    """Runs a tinyproxy that demands a user and a password."""
     settings = (
         f"Port {{port}}\nListen 127.0.0.1\nTimeout 60\nBasicAuth sepu {PASSWORD}\nLogLevel Error\nMaxClients 20\n"
     )
@@ -76,7 +76,7 @@ cache_effective_user proxy
 
 
 def test_nginx_with_tls_also_while_it_reloads(open_client: Open, secure: BehindNginx, issued: IssuedKey) -> None:
-    """A reload closes the kept connections; with tickets and without, no call fails."""
+    """A reload closes kept connections; with TLS session tickets or without, no call fails."""
     with open_client(f"https://{secure.address}", issued.api_key, ssl_context=secure.context) as client:
         for number in range(1, 7):
             assert client.match(["#C83C23"]).usage.committed == number
@@ -97,7 +97,7 @@ def test_plain_http_through_a_proxy(
 
 
 def test_tls_within_tls(open_client: Open, secure: BehindNginx, issued: IssuedKey) -> None:
-    """Through a proxy that itself wants TLS."""
+    """Through a proxy that itself requires TLS."""
     with proxy("squid", "squid-openssl", SQUID, "-N", "-n", f"sepu{os.getpid()}", "-f") as (directory, address):
         context = ssl.create_default_context(cafile=directory / "proxy.pem")
         context.load_verify_locations(secure.directory / "fullchain.pem")

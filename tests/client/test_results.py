@@ -1,4 +1,4 @@
-"""Reading answers: by the examples of the OpenAPI document, with members to come, and without those that must be."""
+"""Reading answers: the examples of the OpenAPI document, with unknown members added and required ones removed."""
 
 import json
 import re
@@ -33,7 +33,7 @@ CALLS: dict[str, tuple[str, Callable[[], Call[Any]]]] = {
 
 
 def example(path: str) -> Any:
-    """The document's own; a test elsewhere holds it to the service."""
+    """The document's example; another test checks it against the service."""
     content = DOCUMENT["paths"][path][CALLS[path][0]]["responses"]["200"]["content"]["application/json"]
     (found,) = content["examples"].values()
     return found["value"]
@@ -51,7 +51,7 @@ def read(path: str, body: Any, headers: dict[str, str] | None = None) -> Any:
 
 
 def objects(node: Any) -> Iterator[dict[str, Any]]:
-    """All objects inside, this one first."""
+    """All objects in a node, outermost first."""
     if isinstance(node, dict):
         yield node
     for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
@@ -82,7 +82,7 @@ def test_what_is_missing_or_of_another_type_is_refused(path: str) -> None:
                     target[name] = wrong
                 if name == "valueMismatchCount" and wrong in (None, "missing"):
                     assert read(path, broken).value_mismatch_count is None
-                elif name != "outcome":  # which says nothing
+                elif name != "outcome":  # which the client ignores
                     tried += 1
                     reason = "not" if isinstance(wrong, float) else name  # NaN is not JSON
                     with pytest.raises(InvalidAnswerError, match=reason) as raised:

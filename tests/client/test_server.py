@@ -37,7 +37,7 @@ def test_each_call(at_server: Opened, issued: IssuedKey) -> None:
     )
     found = client.search("桃 红 ", limit=3)
     assert (found.count, [color.name.zh for color in found.results]) == (1, ["桃红"])
-    assert client.search("a&limit=1#/?+%41 ö").count == 0  # sent as it is
+    assert client.search("a&limit=1#/?+%41 ö").count == 0  # sent unchanged
     assert client.library().record_count == 161
     usage = client.usage()
     assert (usage.account_id, usage.plan_id, usage.status) == (issued.account_id, "standard", "active")
@@ -47,7 +47,7 @@ def test_each_call(at_server: Opened, issued: IssuedKey) -> None:
 def test_the_key_is_shown_nowhere(
     at_server: Opened, server: Server, kind: str, issued: IssuedKey, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither in what is logged at any level, nor in errors, their variables, or the client."""
+    """Not in logs at any level, errors, their variables, or the client's repr."""
     api_key = issued.api_key
     secret = api_key.split("_")[2]
     shown: list[str] = []

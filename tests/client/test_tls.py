@@ -1,4 +1,4 @@
-"""TLS over real sockets: where an answer ends, and what may come between two calls."""
+"""TLS over real sockets: where an answer ends, and bytes between two calls."""
 
 import socket
 import ssl
@@ -23,21 +23,21 @@ WHOLE = b"HTTP/1.1 200 OK\r\n%bContent-Length: %d\r\n\r\n%b" % (REQUEST_ID, len(
 
 
 def close_notify(peer: Peer) -> None:
-    """Ends TLS as it should be; the connection stays open for a while."""
+    """Ends TLS properly; the connection stays open for a while."""
     with suppress(OSError):
         peer.socket.settimeout(0.3)
         peer.socket.unwrap()
 
 
 def cut(peer: Peer) -> None:
-    """Closes the connection under TLS, which says nothing of it."""
+    """Closes the connection without ending TLS."""
     raw: socket.socket = socket.socket(fileno=peer.socket.detach())
     raw.close()
 
 
 @pytest.mark.parametrize("end", [close_notify, cut])
 def test_an_answer_without_a_length_ends_with_tls(open_client: Open, end: Step) -> None:
-    """A cut may come from anybody in between, and hide the rest."""
+    """Anybody on the way can cut the connection, and so hide the rest."""
     steps = [Peer.tls, Peer.request, lambda peer: peer.send(UNTIL_THE_END), end]
     with listening("TLS", steps) as peer, open_client(api_key="sepu_key", deadline=0.4, **peer.options) as client:
         if end is close_notify:
@@ -70,7 +70,7 @@ def test_what_comes_between_two_calls(open_client: Open, between: str, connectio
 
 
 def test_tickets_between_two_calls_are_no_reason_to_leave_a_connection() -> None:
-    """They make it readable."""
+    """Session tickets make the socket readable."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     server = certificate().server.wrap_bio(incoming, outgoing, server_side=True)
     link = Link(Route("https://127.0.0.1", "127.0.0.1", "127.0.0.1", 443, tls=certificate().client))
@@ -80,7 +80,7 @@ def test_tickets_between_two_calls_are_no_reason_to_leave_a_connection() -> None
         server.do_handshake()
     with pytest.raises(StopIteration):
         opening.send(outgoing.read())
-    incoming.write(link._layers[0]._outgoing.read())  # which otherwise goes with the first request
+    incoming.write(link._layers[0]._outgoing.read())  # otherwise sent with the first request
     server.do_handshake()
     tickets = outgoing.read()
     assert tickets

@@ -1,4 +1,4 @@
-"""Consoles on ledgers to look at."""
+"""Consoles on test ledgers."""
 
 from collections.abc import Iterator
 
@@ -31,7 +31,7 @@ def started(database_url: str, migrated: str, tmp_path_factory: pytest.TempPathF
 
 @pytest.fixture
 def empty(database_url: str, migrated: str, started: Console) -> Iterator[Console]:
-    """A console on a ledger of the test's own."""
+    """A console on an empty ledger for one test."""
     with empty_database(database_url, migrated, "console") as url:
         console_url(url)
         yield started

@@ -1,4 +1,4 @@
-"""A real `sepu console`, and what it answers."""
+"""Runs a real `sepu console` and reads its answers."""
 
 import os
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ class Console(Server):
 
 @contextmanager
 def console(owner_url: str, directory: Path, *options: str) -> Iterator[Console]:
-    """Runs the console on a migrated database, as the role that may only read."""
+    """Runs the console on a migrated database, as the read-only role."""
     address = f"127.0.0.1:{free_port()}"
     environment = {**os.environ, "SEPU_DATABASE_URL": console_url(owner_url)}
     command = [str(SEPU), "console", "--port", address.rpartition(":")[2], *options]

@@ -1,4 +1,4 @@
-"""A ledger to look at: customers with names, three months of usage, keys, and a change of a plan."""
+"""A sample ledger: named customers, three months of usage, keys, and a change of plan."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ from sepu.admin.keys import change_key, issue_key, revoke_key
 from sepu.admin.naming import find_account
 from sepu.admin.plans import list_plans, set_plan
 
-# Name, external id, plan, and the share of its limit for colours that it uses in a month.
+# Name, external id, plan, and monthly share of its colour limit used.
 CUSTOMERS = (
     ("Silk & Co.", "cus_8812", "standard", 0.97),
     ("Tea House on the Lake", "cus_9001", "gold", 0.41),

@@ -12,7 +12,7 @@ from sepu.admin.events import list_events
 from sepu.admin.naming import find_account
 from sepu.database.opening import connect
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # longer than Chromium is waited for, on a busy machine
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # longer than Chromium's own time-out
 
 PAGES = (
     "/",

@@ -1,4 +1,4 @@
-"""The console's pages, as they are served."""
+"""The console's pages, as served."""
 
 import re
 import socket
@@ -71,7 +71,7 @@ def test_every_link_leads_to_a_page_without_a_secret(seeded: Console) -> None:
         used = [row[0] for row in connection.execute("select idempotency_key from sepu.stored_result").fetchall()]
     pages: dict[str, str] = {}
     due = {"/"}
-    seen: set[str] = set()  # one day of a month, and one order of a list: they are many, and of one template
+    seen: set[str] = set()  # by template: any day, order or page of a list stands for the others
     while due:
         target = due.pop()
         kind = re.sub(r"(day|sort|desc|page)=[^&]*", r"\1", target)
@@ -220,7 +220,7 @@ def test_the_audits_last_verdict(empty: Console, owner: psycopg.Connection) -> N
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "evil.example:8010", "localhost."])
 def test_a_foreign_name_is_refused(seeded: Console, host: str) -> None:
-    """A page of a stranger's could give its own name this machine's address, and read what we answer."""
+    """A hostile page could point its own name at this machine's address, and read our answers."""
     found = seeded.get("/accounts", host=host)
     assert found.status == 421
     assert b"Silk" not in found.body
@@ -258,14 +258,14 @@ def test_a_page_that_takes_too_long_is_given_up(empty: Console, owner: psycopg.C
 
 
 def test_slow_clients_delay_nobody(seeded: Console) -> None:
-    """More than a browser or a proxy has, and fewer than the half of the connections."""
+    """More connections than a browser or a proxy opens, but fewer than half of the console's."""
     host, _, port = seeded.address.partition(":")
     with ExitStack() as stack:
         slow = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(300)]
         for each in slow:
             each.sendall(b"GET /static/icon.svg HTTP/1.1\r\nHost: localhost\r\n")
         assert seeded.get("/").status == 200
-        for each in slow:  # nobody had to be disconnected first
+        for each in slow:  # none was disconnected to make room
             each.setblocking(False)
             with pytest.raises(BlockingIOError):
                 each.recv(1)
@@ -371,7 +371,7 @@ def test_a_pasted_id_leads_to_the_thing(seeded: Console) -> None:
 
 
 def paged(console: Console, target: str | None, parameter: str, row: str) -> tuple[int, list[str]]:
-    """How many pages there are, and what all of them list, from the first to the last."""
+    """The number of pages, and all that they list, from the first to the last."""
     found: list[str] = []
     pages = 0
     while target is not None:

@@ -1,4 +1,4 @@
-"""Colours to try: at random, and by hypothesis."""
+"""Test colours: at random, and by hypothesis."""
 
 import numpy as np
 from hypothesis import strategies as st

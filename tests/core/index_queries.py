@@ -1,4 +1,4 @@
-"""Palettes, and colours for which an index could give another answer than the search without it."""
+"""Palettes, and colours for which an index could give a different answer than the search without it."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,7 +7,7 @@ from sepu._palette import Palette
 
 
 def assert_same_answers(indexed: Palette, general: Palette, rgb: NDArray[np.float64], most: int) -> None:
-    """Compares all answers up to `most` matches, to the last bit."""
+    """Compares all answers up to `most` matches, bit for bit."""
     assert indexed.index is not None
     assert general.index is None
     for k in range(1, min(most, general.size) + 1):
@@ -18,7 +18,7 @@ def assert_same_answers(indexed: Palette, general: Palette, rgb: NDArray[np.floa
 
 
 def mixed_palette(seed: int = 42) -> NDArray[np.float64]:
-    """Colours of every kind: greys, doubles, neighbours, the corners, and others."""
+    """Colours of every kind: greys, non-integers, near-duplicates, the corners of the cube, and others."""
     rng = np.random.default_rng(seed)
     greys = np.repeat(rng.integers(0, 256, (6, 1)), 3, axis=1)
     corners = np.stack(np.meshgrid([0, 255], [0, 255], [0, 255]), axis=-1).reshape(-1, 3)
@@ -27,7 +27,7 @@ def mixed_palette(seed: int = 42) -> NDArray[np.float64]:
 
 
 def queries(members: NDArray[np.float64], count: int, seed: int = 11) -> NDArray[np.float64]:
-    """Random points, real and whole; points on and next to the borders of cells; near-greys; the members."""
+    """Random points, real and whole; points on and next to cell borders; near-greys; the members."""
     rng = np.random.default_rng(seed)
     borders = rng.integers(0, 128, (count, 3)) * 2.0
     greys = np.repeat(rng.uniform(0, 255, (count, 1)), 3, axis=1)

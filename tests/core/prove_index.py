@@ -1,11 +1,10 @@
-"""Compares answers by an index with those of the search without it, to the last bit; the exit status says whether any
-differ.
+"""Compares answers by an index with those of the search without it, bit for bit; exits with 1 if any differ.
 
 For each 8-bit colour: the release, with every difference, and a palette of 1,000 random colours. For a palette of
-30,000, where the other search takes long, the 8-bit colours of every 16th red, or with `--all` each. For each palette
-also real-valued colours, those on borders of cells, greys and near-greys, and its own.
+30,000, where the other search is slow, the 8-bit colours of every 16th red, or with `--all` of every red. For each
+palette also real-valued colours: on cell borders, greys and near-greys, and its own.
 
-And answers to L*a*b* with a full scan: 10^7 points, most of them outside sRGB.
+Also compares answers to L*a*b* with a full scan: 10^7 points, most of them outside sRGB.
 """
 
 import sys
@@ -30,7 +29,7 @@ def count_different(indexed: Palette, general: Palette, rgb: NDArray[np.generic]
 
 
 def prove(name: str, indexed: Palette, members: NDArray[np.float64], k: int, reds: Iterable[int] = range(256)) -> int:
-    """Prints how many of the answers differ, and returns that."""
+    """Prints and returns how many answers differ."""
     assert indexed.index is not None
     began, asked, differ = perf_counter(), 0, 0
     general = Palette(members, difference=indexed.difference, scale=255)
@@ -49,13 +48,13 @@ def prove(name: str, indexed: Palette, members: NDArray[np.float64], k: int, red
 
 
 def prove_lab(name: str, palette: Palette, lab: NDArray[np.float64], k: int = 3) -> int:
-    """Prints how many answers to L*a*b* differ from those of a full scan, and returns that."""
+    """Prints and returns how many answers to L*a*b* differ from a full scan."""
     began, differ = perf_counter(), 0
     for chunk in np.array_split(lab, max(1, len(lab) * palette.size // 10**7)):
         found, delta_e = palette.nearest_batch(lab=chunk, k=k), palette.delta_e(lab=chunk)
         rows = np.arange(len(chunk))
         same = np.ones(len(chunk), bool)
-        for place in range(k):  # of equal ones `argmin` takes the first
+        for place in range(k):  # `argmin` breaks ties by the first
             least = delta_e.argmin(axis=1)
             same &= (found[0][:, place] == least) & (found[1][:, place] == delta_e[rows, least])
             delta_e[rows, least] = np.inf
@@ -68,9 +67,9 @@ def prove_lab(name: str, palette: Palette, lab: NDArray[np.float64], k: int = 3)
 
 
 def points_of_lab(members: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """Points of a box around all that a person sees, also rounded, and next to the border of sRGB.
+    """Points of a box around all visible colours, also rounded, and points next to the border of sRGB.
 
-    All that a surface can have under D65 is inside of it.
+    The box contains every surface colour under D65.
     """
     rng = np.random.default_rng(31)
     box = rng.uniform((0, -200, -200), (100, 200, 200), (count, 3))

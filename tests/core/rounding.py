@@ -1,4 +1,4 @@
-"""Numbers where rounding to four decimals is hard, and how Python rounds them."""
+"""Numbers that are hard to round to four decimals, and how Python rounds them."""
 
 from math import inf
 
@@ -11,7 +11,7 @@ def as_python_writes(value: float) -> bytes:
 
 
 def around(values: NDArray[np.float64], steps: int = 2) -> list[float]:
-    """The values, and so many doubles on either side of each."""
+    """The values, and the nearest `steps` doubles on either side of each."""
     found = [values]
     for end in (0.0, inf):
         beside = values
@@ -23,5 +23,5 @@ def around(values: NDArray[np.float64], steps: int = 2) -> list[float]:
 
 
 def ties(first: int, last: int, step: int = 1) -> NDArray[np.float64]:
-    """The doubles nearest to what lies in the middle of two decimals with four places."""
+    """The doubles nearest to the midpoints between decimals with four places."""
     return (np.arange(first, last, step) + 0.5) / 10_000

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def test_the_reference_gives_published_values() -> None:
-    """Of colour-science's documentation (delta_E_CIE1976, _CIE1994, _HyAB), and the OKLab of red of CSS Color 4."""
+    """From colour-science's documentation (delta_E_CIE1976, _CIE1994, _HyAB); OKLab of red from CSS Color 4."""
     one, two = np.array([100, 21.57210357, 272.2281935]), np.array([100, 426.67945353, 72.39590835])
     assert differences_reference.cie76(two, one) == pytest.approx(451.713301974, abs=1e-8)
     assert differences_reference.cie94(two, one) == pytest.approx(83.779225501, abs=1e-8)
@@ -47,7 +47,7 @@ def test_differences_equal_the_reference(difference: "DifferenceName", instructi
 
 @pytest.mark.parametrize("difference", DIFFERENCE_NAMES)
 def test_nearest_equals_a_full_scan(difference: "DifferenceName") -> None:
-    members = np.concatenate([random_rgb(60), random_rgb(60)])  # each twice, so that order counts
+    members = np.concatenate([random_rgb(60), random_rgb(60)])  # each twice, so that ties test the order
     palette, rgb = Palette(members, difference=difference, scale=255), random_rgb(400, seed=4)
     delta_e = palette.delta_e(rgb, scale=255)
     for k in (1, 5, 120):

@@ -1,4 +1,4 @@
-"""Arrays as images have them: any leading shape, 8 bits or floats, from 0 to 1, with alpha, on several threads."""
+"""Arrays of images: any leading shape, 8 bits or floats, from 0 to 1, with alpha, on several threads."""
 
 import re
 from typing import Any
@@ -15,7 +15,7 @@ PALETTE = Palette(random_rgb(50), index=True, scale=255)
 
 @pytest.fixture(scope="module")
 def image() -> NDArray[np.uint8]:
-    """More than a thread takes at once, with colours that repeat, next to each other and far away."""
+    """More pixels than one thread takes at a time, with colours that repeat, both adjacent and far apart."""
     rng = np.random.default_rng(8)
     few = rng.integers(0, 256, (300, 3), dtype=np.uint8)
     pixels = rng.integers(0, 256, (400, 500, 3), dtype=np.uint8)
@@ -74,7 +74,7 @@ TAKERS: list[Any] = [PALETTE.delta_e, PALETTE.nearest_batch, srgb_to_lab, Palett
     "kind", [np.float16, np.float32, np.float64, np.longdouble, np.int8, np.uint16, np.int32, np.uint64, ">i8"]
 )
 def test_only_8_bits_and_python_s_integers_need_no_scale(taker: Any, kind: Any) -> None:
-    """Whatever the values are: those of a dark picture, of a resampled one and of one from 0 to 1 look the same."""
+    """Values cannot tell: a dark picture, a resampled one and one from 0 to 1 look the same."""
     taker([[0, 1, 1]])
     taker(np.array([[0, 1, 1]], np.uint8))
     for rgb in ([[0, 1, 1]], [[0, 0, 0]], [[120, 7, 3]]):

@@ -1,4 +1,4 @@
-"""The index of a palette: the same answers as the search without it. A palette refuses anything but its own index."""
+"""The index of a palette gives the same answers as the search without it. A palette refuses any index but its own."""
 
 import struct
 import threading
@@ -20,10 +20,10 @@ from sepu._palette import DIFFERENCE_NAMES, Palette, instruction_sets, srgb_to_l
 if TYPE_CHECKING:
     from sepu._palette import DifferenceName
 
-HEADER = struct.Struct("<8sII16sIQQ32s32s")  # with the SHA-256 of all other bytes
+HEADER = struct.Struct("<8sII16sIQQ32s32s")  # ends with the SHA-256 of all other bytes
 DIVIDED = 0x40000000
 ROOT_CELLS = 16**3
-BORDERS = st.integers(0, 127).map(lambda i: 2.0 * i)  # of cells
+BORDERS = st.integers(0, 127).map(lambda i: 2.0 * i)  # borders of cells
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_hundreds_of_colours(difference: "DifferenceName") -> None:
 
 
 def test_colours_in_lab() -> None:
-    """Also those that sRGB does not have."""
+    """Including colours outside sRGB."""
     rng = np.random.default_rng(5)
     lab = np.column_stack([rng.uniform(0, 100, 300), rng.uniform(-200, 200, (300, 2))])
     general = Palette(lab=lab)
@@ -68,7 +68,7 @@ def test_colours_in_lab() -> None:
 
 def test_more_colours_than_16_bits_count() -> None:
     rgb = np.random.default_rng(6).integers(0, 256, (66_000, 3))
-    rgb[1000:] = rgb[-1]  # of equal ones an index needs few
+    rgb[1000:] = rgb[-1]  # an index needs few of equal colours
     rgb[65_990:] = [[250, 250, i] for i in range(10)]
     general = Palette(rgb, difference="cie76", scale=255)
     indexed = Palette(rgb, general.build_index(k=2), difference="cie76", scale=255)
@@ -84,7 +84,7 @@ def test_the_same_palette_gives_the_same_bytes(members: NDArray[np.float64], ind
 
 
 def test_an_index_does_not_follow_its_source(members: NDArray[np.float64], index: bytes) -> None:
-    """What was checked stays: bytes that change later could make a palette read elsewhere."""
+    """The checked bytes are copied: later changes could make a palette read out of bounds."""
     source = bytearray(index)
     palette, rgb = Palette(members, source, scale=255), queries(members, 100)
     source[HEADER.size :] = b"\x3f" * (len(source) - HEADER.size)
@@ -139,7 +139,7 @@ def test_the_index_of_any_small_palette(members: list[Rgb], rgb: list[Rgb]) -> N
 
 
 def parse(index: bytes) -> tuple[list[int], list[int], int]:
-    """Returns the cells, the numbers of the lists, and where the lists begin, of a palette of few colours."""
+    """Returns the cells, the lists' numbers, and where the lists begin, of a palette of few colours."""
     cell_count, list_count = HEADER.unpack_from(index)[5:7]
     at = HEADER.size + 4 * cell_count
     return (
@@ -150,7 +150,7 @@ def parse(index: bytes) -> tuple[list[int], list[int], int]:
 
 
 def blocks_of(index: bytes, r: float, g: float, b: float) -> list[tuple[list[int], float]]:
-    """Reads the index plainly: the blocks of a colour's list, each with the bound of those after it."""
+    """Reads the index with plain code: the blocks of a colour's list, each with the bound of those after it."""
     cells, lists, _ = parse(index)
     cell, width, place = cells[int(r // 16) * 256 + int(g // 16) * 16 + int(b // 16)], 16.0, [r % 16, g % 16, b % 16]
     while cell & DIVIDED:
@@ -169,7 +169,7 @@ def blocks_of(index: bytes, r: float, g: float, b: float) -> list[tuple[list[int
 
 
 def test_the_lists_and_their_bounds_are_right_read_plainly(members: NDArray[np.float64], index: bytes) -> None:
-    """What is nearest is in its cell's list, and if not in its first blocks, then no nearer than their bounds say."""
+    """The nearest colours are in their cell's list; those outside its first blocks respect the blocks' bounds."""
     general = Palette(members, scale=255)
     for r, g, b in queries(members, 60).tolist():
         blocks = blocks_of(index, r, g, b)
@@ -185,7 +185,7 @@ def test_the_lists_and_their_bounds_are_right_read_plainly(members: NDArray[np.f
 def assert_bounds_hold(
     palette: Palette, axes: NDArray[np.float64], low: NDArray[np.float64], width: float, inside: NDArray[np.float64]
 ) -> None:
-    """Holds the bounds of the palette's colours, `axes` in its space, against points in the box."""
+    """Checks the bounds of the palette's colours, `axes` in its space, against points in the box."""
     difference = DIFFERENCE_NAMES.index(palette.difference)
     labs = np.column_stack([axes, np.hypot(axes[:, 1], axes[:, 2])])
     least, most = delta_e_bounds(labs, low, width, difference).T
@@ -216,7 +216,7 @@ def test_the_bounds_hold_everywhere_in_a_box(difference: int) -> None:
 
 @pytest.mark.parametrize("width", [2.0, 4.0, 8.0, 16.0])
 def test_the_bounds_hold_opposite_in_hue(width: float) -> None:
-    """Where T decides: between red and magenta a box is thin and lies across the hue."""
+    """Where T dominates: between red and magenta a box is thin and lies across the hue."""
     rng = np.random.default_rng(78)
     for blue in np.arange(96, 176, width):
         low = np.array([256 - width, 0, blue])
@@ -228,11 +228,11 @@ def test_the_bounds_hold_opposite_in_hue(width: float) -> None:
         assert_bounds_hold(Palette(lab=lab), lab, low, width, inside)
 
 
-# What is no index of this palette
+# Bytes that are not an index of this palette
 
 
 def sealed(index: bytes) -> bytes:
-    """The same bytes with the right SHA-256, as someone would write who means harm."""
+    """The same bytes with the right SHA-256, as an attacker would write them."""
     before, after = index[: HEADER.size - 32], index[HEADER.size :]
     return before + sha256(before + after).digest() + after
 
@@ -287,14 +287,14 @@ def test_lists_that_are_malformed(members: NDArray[np.float64]) -> None:
     of_leaf = HEADER.size + 4 * leaf
     first_list = at + 2 * cells[leaf]
     for changed in (
-        edited(index, of_leaf, len(lists), "<I"),  # no list
-        edited(index, of_leaf, DIVIDED | len(cells) - 7, "<I"),  # no cells
-        edited(index, HEADER.size + 4 * node, DIVIDED | node // 8 * 8, "<I"),  # its own
+        edited(index, of_leaf, len(lists), "<I"),  # past the lists
+        edited(index, of_leaf, DIVIDED | len(cells) - 7, "<I"),  # past the cells
+        edited(index, HEADER.size + 4 * node, DIVIDED | node // 8 * 8, "<I"),  # points to itself
         edited(index, of_leaf, 0xFFFFFFFF, "<I"),
         edited(index, first_list, 0),
-        edited(index, first_list, 2),  # fewer than k
+        edited(index, first_list, 2),  # a list of fewer than k
         edited(index, first_list, 65535),
-        edited(index, first_list + 2, len(members)),  # no colour of the palette
+        edited(index, first_list + 2, len(members)),  # not a colour of the palette
         edited(index, 12, 0, "<I"),  # k
         edited(index, 12, 2**31, "<I"),
     ):

@@ -22,7 +22,7 @@ labs = st.tuples(numbers, numbers, numbers)
 
 
 def spread(count: int, seed: int = 5) -> Floats:
-    """The whole of what a person sees and more; greys, near-greys, and colours of sRGB."""
+    """All visible colours and more; greys, near-greys, and colours of sRGB."""
     rng = np.random.default_rng(seed)
     greys = rng.uniform((-20, 0, 0), (120, 0, 0), (count, 3))
     return np.concatenate(
@@ -46,7 +46,7 @@ def same_as_a_full_scan(palette: Palette, lab: Floats, k: int) -> None:
 @pytest.mark.parametrize("difference", DIFFERENCE_NAMES[:-1])
 @pytest.mark.parametrize("index", [None, True])
 def test_nearest_equals_a_full_scan(difference: "DifferenceName", index: bool | None) -> None:
-    members = np.concatenate([random_rgb(70), random_rgb(70), [[0, 0, 0], [9, 9, 9]]])  # twice, so that order counts
+    members = np.concatenate([random_rgb(70), random_rgb(70), [[0, 0, 0], [9, 9, 9]]])  # twice: ties test the order
     palette = Palette(members, index, difference=difference, scale=255)
     lab = np.concatenate([spread(600), srgb_to_lab(members, scale=255), [[1e12, -1e12, 1e12], [-1e12, 0, 5e-324]]])
     for k in (1, 3, 10, 140):
@@ -68,7 +68,7 @@ def test_differences_equal_the_reference() -> None:
 
 
 def test_the_lab_of_a_colour_has_the_answer_of_the_colour() -> None:
-    """Of so many colours the lists are short: one of them is wrong if the cell is."""
+    """With this many colours the lists are short, so a wrong cell gives a wrong answer."""
     members, rgb, k = random_rgb(500), random_rgb(20_000, seed=8), 3
     palette = Palette(members, Palette(members, scale=255).build_index(k=k), scale=255)
     rgb[:5000] = rgb[:5000].round()
@@ -91,7 +91,7 @@ BRADFORD = [
 
 
 def adapted(lab: Floats) -> Floats:
-    """L*a*b* under D50 as L*a*b* under D65: CIE 15 forth and back, and Bradford's adaptation in between."""
+    """L*a*b* under D50 as L*a*b* under D65: CIE 15 in both directions, with Bradford's adaptation in between."""
     whites = [np.array([x / y, 1, (1 - x - y) / y]) for x, y in ((0.3457, 0.3585), (0.3127, 0.3290))]
     cones = np.array(BRADFORD, dtype=float)
     f = (lab[:, :1] + 16) / 116 + lab[:, [1, 0, 2]] * [1 / 500, 0, -1 / 200]
@@ -104,13 +104,13 @@ def adapted(lab: Floats) -> Floats:
 def test_d50_is_adapted_to_d65() -> None:
     palette, lab = Palette(random_rgb(40), scale=255), spread(2000)
     found, expected = palette.delta_e(lab=lab, white="D50"), palette.delta_e(lab=adapted(lab))
-    coloured = np.hypot(lab[:, 1], lab[:, 2]) > 0.1  # the difference of a grey depends on the root of its chroma
+    coloured = np.hypot(lab[:, 1], lab[:, 2]) > 0.1  # the difference of a grey depends on its chroma's square root
     np.testing.assert_allclose(found[coloured], expected[coloured], rtol=0, atol=1e-8)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
 
 
 def test_d50_has_the_published_values_and_neutral_greys() -> None:
-    """lab() of red and green in CSS Color 4, which is under D50, with the decimals that it prints."""
+    """lab() of red and green in CSS Color 4, which is under D50, to its printed decimals."""
     palette = Palette([(255, 0, 0), (0, 128, 0), (118, 118, 118)])
     for place, lab in enumerate([(54.29054, 80.80492, 69.89098), (46.27770, -47.55240, 48.58627)]):
         [(found, delta_e)] = palette.nearest(lab=lab, white="D50")
@@ -123,7 +123,7 @@ def test_d50_has_the_published_values_and_neutral_greys() -> None:
         )
 
 
-# What is no query
+# Invalid queries
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Numbers as text: what Python writes, to the byte; and the nearest colours written between the texts of templates."""
+"""Numbers as text, byte for byte as Python writes them; and the nearest colours written into templates."""
 
 from math import inf, nan, nextafter
 
@@ -36,7 +36,7 @@ def test_the_ties_of_delta_e_and_similarities() -> None:
 
 
 def test_what_lies_exactly_in_the_middle_goes_to_the_even_digit() -> None:
-    middles = np.arange(1, 120 * 32, 2) / 32  # the only doubles that do: odd multiples of 1/32
+    middles = np.arange(1, 120 * 32, 2) / 32  # the only such doubles: odd multiples of 1/32
     values = around(middles)
     assert [format_decimal(value) for value in values] == [as_python_writes(value) for value in values]
     assert [format_decimal(value) for value in (0.03125, 0.09375, 0.15625)] == [b"0.0312", b"0.0938", b"0.1562"]
@@ -49,7 +49,7 @@ def test_no_decimal_of_other_values(value: float) -> None:
 
 
 def written(palette: Palette, asked: list[Rgb], k: int) -> bytes:
-    """What a writer has to write, by Python."""
+    """The expected output, written by Python."""
     results = []
     for r, g, b in asked:
         matches = [

@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 with Path(__file__).with_name("sharma2005.csv").open(encoding="ascii") as file:
     SHARMA = [[float(value) for value in row.values()] for row in csv.DictReader(file)]
 
-# Few distinct channels, so that the same colour comes twice.
+# Few distinct channels, so that colours repeat.
 palettes = st.lists(st.one_of(colours, st.tuples(*[st.sampled_from([0.0, 128.0, 255.0])] * 3)), min_size=1)
 labs = st.tuples(st.floats(0, 100), st.floats(-128, 128), st.floats(-128, 128))
 
 
 def full_scan(palette: Palette, rgb: NDArray[np.float64], k: int) -> list[list[tuple[int, float]]]:
-    """Sorts every difference; Python's sort is stable, so equal ones stay in palette order."""
+    """Sorts every difference; Python's sort is stable, so ties stay in palette order."""
     return [sorted(enumerate(row), key=lambda match: match[1])[:k] for row in palette.delta_e(rgb, scale=255).tolist()]
 
 
 def takers(palette: Palette) -> list[Callable[[NDArray[np.float64]], object]]:
-    """Whatever takes colours as (n, 3)."""
+    """Every function that takes colours as (n, 3)."""
     return [partial(call, scale=255) for call in (srgb_to_lab, Palette, palette.delta_e, palette.nearest_batch)]
 
 
@@ -76,7 +76,7 @@ def test_the_reference_for_many_rows_equals_the_reference() -> None:
 
 
 def many_pairs(count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Pairs in which every scale of lightness, chroma and their differences comes up, down to near-grey."""
+    """Pairs at every scale of lightness, chroma and their differences, down to near-grey."""
     rng = np.random.default_rng(2005)
 
     def scattered() -> NDArray[np.float64]:
@@ -121,7 +121,7 @@ def test_hues_exactly_opposite_do_not_wrap(instruction_set: str) -> None:
     rng = random.Random(180)
     for _ in range(2000):
         l1, l2, a, b = (rng.uniform(0, 100), rng.uniform(0, 100), rng.uniform(-60, 60), rng.uniform(-60, 60))
-        # Twice the chroma, so that dC' is not 0 and the sign of dH' counts; doubling keeps the hue exactly.
+        # Twice the chroma, so that dC' is not 0 and the sign of dH' matters; doubling keeps the hue exactly.
         one, two = (l1, a, b), (l2, -2 * a, -2 * b)
         forth, back = ciede2000([one, two], [two, one], instruction_set=instruction_set)
         assert forth == back
@@ -129,7 +129,7 @@ def test_hues_exactly_opposite_do_not_wrap(instruction_set: str) -> None:
 
 
 def just_below_opposite(one: Rgb, two: Rgb) -> float:
-    """The reference for hues hardly less than 180 degrees apart, with which eq. 10 and 14 count 180."""
+    """The reference for hues just under 180 degrees apart, which eq. 10 and 14 treat as exactly 180."""
     lightness, a, b = two
     turned = [(lightness, a - turn * b, b + turn * a) for turn in (-1e-11, 1e-11)]
     hues = [degrees(atan2(lab[2], lab[1])) % 360 for lab in (one, *turned)]
@@ -139,12 +139,12 @@ def just_below_opposite(one: Rgb, two: Rgb) -> float:
 @pytest.mark.parametrize("instruction_set", instruction_sets())
 @pytest.mark.parametrize("turn", [1e-9, -1e-9])
 def test_the_gaussian_does_not_cross_360_degrees(turn: float, instruction_set: str) -> None:
-    """Eq. 16 measures from 275 degrees without going around, so it jumps where the mean hue is 0."""
+    """Eq. 16 measures from 275 degrees without wrapping around, so it jumps where the mean hue is 0."""
     one, two = (50.0, 60.0, 60.0 + turn), (50.0, 30.0, -30.0 + turn)
     expected = reference.ciede2000(one, two)
     assert ciede2000([one], [two], instruction_set=instruction_set)[0] == pytest.approx(expected, abs=1e-10)
     other = reference.ciede2000((50.0, 60.0, 60.0 - turn), (50.0, 30.0, -30.0 - turn))
-    assert abs(expected - other) > 1e-7  # the jump is there to be seen
+    assert abs(expected - other) > 1e-7  # the jump is visible
 
 
 COLOURED = (50.0, -30.0, -20.0)
@@ -285,7 +285,7 @@ def test_wrong_shapes(shape: tuple[int, ...]) -> None:
 
 
 def test_masked_values_are_refused() -> None:
-    """numpy.asarray would show them."""
+    """numpy.asarray would expose them."""
     masked: Any = np.ma.masked_array
     shown, hidden = masked(random_rgb(4), mask=False), masked(random_rgb(4), mask=[[True, False, False]] * 4)
     palette = Palette(shown, scale=255)
@@ -388,7 +388,7 @@ def test_a_palette_does_not_follow_its_source() -> None:
 @pytest.mark.parametrize("difference", ["ciede2000", "oklab"])
 @pytest.mark.parametrize("index", [False, True])
 def test_a_copy_answers_the_same(difference: "DifferenceName", index: bool) -> None:
-    """Such as in another process."""
+    """For example in another process."""
     members, rgb = random_rgb(20), random_rgb(50)
     palette = Palette(members, index, difference=difference, scale=255)
     members[:] = 0
@@ -403,7 +403,7 @@ def test_a_copy_answers_the_same(difference: "DifferenceName", index: bool) -> N
 def test_a_copy_of_colours_that_no_screen_shows() -> None:
     palette = Palette(lab=[(50, 180, -180), (50, 0, 0)])
     assert copy.copy(palette).nearest(255, 0, 255, 2) == palette.nearest(255, 0, 255, 2)
-    dark = Palette([(1, 0, 1), (0, 0, 0)])  # whose floats need a scale
+    dark = Palette([(1, 0, 1), (0, 0, 0)])  # floats this dark need a scale
     assert pickle.loads(pickle.dumps(dark)).nearest(1, 0, 1) == dark.nearest(1, 0, 1) == [(0, 0.0)]
 
 
@@ -422,7 +422,7 @@ def test_an_index_by_its_path_is_refused_with_what_to_do() -> None:
 
 
 class Column:
-    """Makes an array of itself, as columns of pandas, Arrow and Polars do."""
+    """Converts itself to an array, as columns of pandas, Arrow and Polars do."""
 
     def __init__(self, values: list[str]) -> None:
         self.values = values

@@ -1,4 +1,4 @@
-"""The nginx that we ship, in front of a service: its configuration with other paths, ports and user, nothing else."""
+"""The nginx that we ship, in front of a service. Only paths, ports and user of its configuration differ."""
 
 import getpass
 import grp
@@ -25,7 +25,7 @@ _TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
 class _Socket(ssl.SSLSocket):
-    """Can close its side and still read, which Python's cannot."""
+    """Can shut down one direction and still read, unlike Python's SSL socket."""
 
     def shutdown(self, how: int) -> None:
         socket.socket.shutdown(self, how)
@@ -35,7 +35,7 @@ class _Socket(ssl.SSLSocket):
 class BehindNginx(Server):
     """The service behind nginx; `address` is nginx's.
 
-    Each connection comes from an address of its own, so that the limits for one do not hold up the tests.
+    Each connection comes from a different address, so that the limits per address do not slow the tests.
     """
 
     directory: Path = field(kw_only=True)
@@ -57,7 +57,7 @@ class BehindNginx(Server):
 
 @contextmanager
 def behind_nginx(*sockets: Path, service: Server | None = None) -> Iterator[BehindNginx]:
-    """Runs nginx before what listens on these sockets; workers and log are those of the service."""
+    """Runs nginx in front of these sockets; workers and log are the service's."""
     nginx = program("nginx", "nginx")
     with tempfile.TemporaryDirectory(prefix="sepu-nginx-") as name:
         directory = Path(name)
@@ -83,7 +83,7 @@ def behind_nginx(*sockets: Path, service: Server | None = None) -> Iterator[Behi
 
 
 def rendered(directory: Path, port: int, sockets: Sequence[Path]) -> str:
-    """The shipped configuration for a place and a port of a test's own."""
+    """The shipped configuration with a test's directory and port."""
     text = CONFIGURATION.read_text()
     temporary = "".join(f"    {kind}_temp_path {directory}/{kind};\n" for kind in _TEMPORARY)
     servers = "".join(f"        server unix:{path} max_fails=0;\n" for path in sockets)
@@ -103,7 +103,7 @@ def rendered(directory: Path, port: int, sockets: Sequence[Path]) -> str:
 
 
 def certificate(chain: Path, key: Path, days: int = 2) -> None:
-    """Makes one that is signed by itself."""
+    """Makes a self-signed certificate."""
     request = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", f"{days}"]
     name = ["-subj", "/CN=sepu", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(chain)]
     done = completed([program("openssl", "openssl"), *request, *name])

@@ -1,4 +1,4 @@
-"""What the alerts ask of others than the service is there: from jobs that we ship, and from exporters."""
+"""Metrics in alerts that do not come from the service exist: those of our jobs, and of exporters."""
 
 import os
 import re
@@ -29,12 +29,12 @@ DAY = 24 * 3600
 
 
 def asked(prefix: str) -> set[str]:
-    """The metrics of that prefix that alerts ask."""
+    """The metrics of that prefix in alerts."""
     return set(re.findall(rf"\b{prefix}_\w+", (DEPLOY / "prometheus" / "alerts.yml").read_text("utf-8")))
 
 
 def exported(name: str, options: list[str], expected: set[str], environment: dict[str, str] | None = None) -> None:
-    """Waits until an exporter tells these metrics."""
+    """Waits until an exporter serves these metrics."""
     address = f"127.0.0.1:{free_port()}"
     command = [program(name, name), f"--web.listen-address={address}", *options]
 
@@ -63,7 +63,7 @@ def test_the_postgres_exporter_tells_what_the_alerts_ask() -> None:
         let_in(received)
         with cluster.running() as url, connect(url) as connection:
             connection.execute("select pg_create_physical_replication_slot('standby')")
-            receiver = cluster.programs / "pg_receivewal"  # as a standby would
+            receiver = cluster.programs / "pg_receivewal"  # takes the place of a standby
             with running([receiver, "--dbname", url, "--slot", "standby", "-D", received], stderr=subprocess.DEVNULL):
                 source = f"host={directory} user=sepu dbname=postgres"
                 exported(name, [], asked("pg"), {"DATA_SOURCE_NAME": source})
@@ -75,7 +75,7 @@ def test_the_node_exporter_tells_what_the_alerts_ask(tmp_path: Path) -> None:
     ours = [option.replace("=/jobs", f"={tmp_path}") for option in compose]
     (tmp_path / "one.prom").write_text("sepu_audit_differences 0\n")
     name = "prometheus-node-exporter"
-    # On Debian, with the option of the page: Debian's own directory and one of a unit.
+    # On Debian, with the page's option: Debian's own directory and one of a unit.
     page = (ROOT / "docs" / "observe.md").read_text("utf-8")
     [directories] = re.findall(r"ARGS='(--collector\.textfile\.directory=\S+)'", page)
     for path, metric in (("prometheus/node-exporter", "of_debian"), ("sepu/node-exporter-audit", "of_a_unit")):
@@ -83,7 +83,7 @@ def test_the_node_exporter_tells_what_the_alerts_ask(tmp_path: Path) -> None:
         (tmp_path / path / "one.prom").write_text(f"{metric} 0\n")
     expected = asked("node") | {"of_debian", "of_a_unit"}
     exported(name, [directories.replace("/var/lib", str(tmp_path))], expected)
-    exported(name, ours, asked("node") | {"sepu_audit_differences"})  # in the container
+    exported(name, ours, asked("node") | {"sepu_audit_differences"})  # with the container's options
 
 
 def test_the_ends_of_certificates_are_told(tmp_path: Path) -> None:

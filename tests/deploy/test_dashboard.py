@@ -22,7 +22,7 @@ def test_prometheus_takes_each_query(tmp_path: Path) -> None:
 
 
 def test_the_picture_is_of_this_dashboard() -> None:
-    """`make dashboard` draws it again."""
+    """Run `make dashboard` to draw it again."""
     drawn = ElementTree.parse(PICTURE).getroot().findall(f"{SVG}g")
     assert [(panel.findtext(f"{SVG}title"), panel.findtext(f"{SVG}desc")) for panel in drawn] == [
         (panel.title, "\n".join(target.expr for target in panel.targets)) for panel in dashboard().panels

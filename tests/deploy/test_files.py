@@ -1,4 +1,4 @@
-"""The other files of a deployment: as far as they can be run here they are, the rest is read."""
+"""The other deployment files: run where that is possible here, otherwise read."""
 
 import os
 import re
@@ -43,7 +43,7 @@ ROLES = ("owner", "service", "console", "events")
 
 def test_nginx_passes_every_header_that_the_service_reads() -> None:
     passed = re.findall(r"proxy_set_header (\S+) ", (DEPLOY / "nginx" / "nginx.conf").read_text())
-    assert {*READ} - {CONTENT_LENGTH} <= {*map(environ_name, passed)}  # which nginx makes
+    assert {*READ} - {CONTENT_LENGTH} <= {*map(environ_name, passed)}  # nginx sets that itself
 
 
 def test_nginx_knows_every_route() -> None:
@@ -89,7 +89,7 @@ def test_containers_can_do_little() -> None:
         **{name: [f"127.0.0.1:{port}:{port}"] for name, port in (("grafana", 3000), ("console", 8010))},
     }
     assert compose()["networks"][services["postgres"]["networks"][0]] == {"internal": True}
-    # Only in a container does Postgres listen on all addresses; on a machine it would for everybody.
+    # Postgres listens on all addresses only in a container; on a machine that would expose it.
     assert "listen_addresses=*" in services["postgres"]["command"]
     settings = (DEPLOY / "postgres" / "sepu.conf").read_text()
     assert not re.search("^(listen_addresses|wal_compression)", settings, re.MULTILINE)
@@ -134,15 +134,15 @@ def test_prometheus_and_grafana_find_what_they_ask() -> None:
     for written in (services["audit"], services["events"]):
         assert written["volumes"][0].partition(":")[0] == read["volumes"][0].partition(":")[0]
         assert written["command"][-1].startswith(written["volumes"][0].partition(":")[2])
-        assert read["user"].endswith(f":{written['user'].partition(':')[2]}")  # the directory is for its group
+        assert read["user"].endswith(f":{written['user'].partition(':')[2]}")  # its group may read the directory
 
 
 def test_the_image_is_made_of_what_is_let_in() -> None:
-    """Docker is not here: what is copied exists, .dockerignore lets it in, and nothing starts as root."""
+    """Without Docker: copied files exist, .dockerignore admits them, and nothing starts as root."""
     text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
     admitted = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     readme = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["readme"]
-    assert f"COPY {readme} " in text  # or nothing is built
+    assert f"COPY {readme} " in text  # the build needs it
     for line in re.findall(r"^COPY (?!--from)(.*)$", text, re.MULTILINE):
         for source in [word for word in line.split() if not word.startswith("--")][:-1]:
             path = source.replace("${REQUIREMENTS}", "server")
@@ -186,7 +186,7 @@ def test_secrets_are_made_once(secrets: Path) -> None:
     texts = [Path(path).read_text() for path in made]
     passwords = re.findall(r"(?:^|password=)([0-9a-f]{48})$", "\n".join(texts), re.MULTILINE)
     assert len(set(passwords)) == len(passwords) == len(texts) - 1 == 7
-    Webhook((secrets / "hooks").read_text().strip())  # refuses what is not a secret
+    Webhook((secrets / "hooks").read_text().strip())  # refuses a malformed secret
     again = completed([secrets.parent / "deploy" / "make-secrets.sh"])
     assert again.returncode != 0
     assert "nothing was changed" in again.stderr
@@ -213,13 +213,13 @@ def test_secrets_that_cannot_be_made_leave_nothing(tmp_path: Path, fault: str) -
     limit = ["/bin/sh", "-c", 'ulimit -f 0; trap "" XFSZ; exec "$@"', "sh"] if fault == "a full disk" else []
     failed = completed([*limit, tmp_path / "deploy" / "make-secrets.sh"], env={"PATH": str(programs)})
     assert failed.returncode != 0
-    assert failed.stderr or fault in {"openssl fails", "a signal"}  # which say why themselves
+    assert failed.stderr or fault in {"openssl fails", "a signal"}  # openssl itself says why
     assert sorted(path.name for path in tmp_path.iterdir()) == ["deploy", "programs"]
 
 
 @pytest.mark.slow
 def test_the_database_of_the_containers(secrets: Path) -> None:
-    """What compose.yaml does, on an empty cluster: roles, schema, grant, service, console and events."""
+    """Does the same as compose.yaml, on an empty cluster: roles, schema, grant, service, console and events."""
     with socket_directory() as state_dir, embedded_postgres(state_dir) as url, connect(url) as root:
         host = str(conninfo_to_dict(url)["host"])
         files = compose()["services"]["postgres"]["secrets"]
@@ -228,7 +228,7 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
         script = (DEPLOY / "postgres" / "roles.sh").read_text().replace("/run/secrets/", f"{secrets}/")
         root.execute("alter system set log_statement = 'all'")
         root.execute("select pg_reload_conf()")
-        psql = state_dir / "psql"  # the real one, after it has told its arguments
+        psql = state_dir / "psql"  # records its arguments, then runs the real one
         psql.write_text(f'#!/bin/sh\necho "$@" >> {state_dir}/arguments\nexec {programs()}/psql "$@"\n')
         psql.chmod(0o755)
         query = "select rolname, rolpassword like 'SCRAM-SHA-256$%' from pg_authid where rolname ~ '^sepu_' order by 1"
@@ -251,7 +251,7 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
             assert left_open(there) == []
         for line in (DEPLOY / "postgres" / "sepu.conf").read_text().splitlines():
             if match := re.match(r"(\w+) = '?([^'#]+?)'?$", line):
-                root.execute("alter system set " + match[1] + " = '" + match[2] + "'")  # refuses what it does not know
+                root.execute("alter system set " + match[1] + " = '" + match[2] + "'")  # refuses unknown settings
 
         def sepu(arguments: list[str], role: str, **environment: str) -> None:
             file = secrets / f"{role}.conf"
@@ -266,7 +266,7 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
             sepu(arguments, "owner")
         as_owner = f"postgresql://sepu_owner@/sepu?host={quote(host, safe='')}"
         with connect(as_owner) as connection:
-            assert connection.execute("show server_encoding").fetchall() == [("UTF8",)]  # a cluster's own may be none
+            assert connection.execute("show server_encoding").fetchall() == [("UTF8",)]  # not the cluster's
             set_plan(connection, "one", {"color_match": 1, "color_search": 1}, requests_per_minute=10)
             issued = accounts.create_account(connection, "one")
         with serving("uvloop", as_owner.replace("sepu_owner", "sepu_service"), workers=1) as server:
@@ -288,7 +288,7 @@ def test_a_role_and_its_service_file_are_made_together_or_not_at_all(tmp_path: P
         root.execute("alter system set log_statement = 'all'")
         root.execute("select pg_reload_conf()")
         script = (DEPLOY / "postgres" / "make-role.sh").read_text().replace("/etc/sepu/", f"{tmp_path}/")
-        runuser = tmp_path / "runuser"  # the embedded Postgres lets in every user
+        runuser = tmp_path / "runuser"  # needs no other user: the embedded Postgres lets everybody in
         runuser.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/arguments\nshift 3\nexec "$@"\n')
         runuser.chmod(0o755)
         environment = {
@@ -313,7 +313,7 @@ def test_a_role_and_its_service_file_are_made_together_or_not_at_all(tmp_path: P
         assert "nothing was changed" in make("events").stderr
         root.execute("create role sepu_service")
         assert make("service").returncode != 0
-        environment["PGHOST"] = str(tmp_path)  # where no server is
+        environment["PGHOST"] = str(tmp_path)  # no server there
         assert make("owner").returncode != 0
         assert root.execute(query).fetchall() == [("sepu_events", True), ("sepu_service", None)]
         assert [path.name for path in tmp_path.iterdir() if ".conf" in path.name] == ["events.conf"]
@@ -323,15 +323,15 @@ def test_a_role_and_its_service_file_are_made_together_or_not_at_all(tmp_path: P
 
 
 def settings_of(unit: str) -> list[tuple[str, str]]:
-    """The settings of a unit's service, in their order."""
+    """The settings of a unit's service, in order."""
     service = (DEPLOY / "systemd" / unit).read_text().partition("[Service]\n")[2].partition("\n[")[0]
     return re.findall(r"^(\w+)=(.*)$", service.replace("\\\n", " "), re.MULTILINE)
 
 
 UNITS = sorted(path.name for path in (DEPLOY / "systemd").glob("*.service"))
-# From the first of these on, what the service may not do.
+# The restrictions of the service: its settings from this one on.
 PROTECTIONS = settings_of("sepu@.service")[settings_of("sepu@.service").index(("NoNewPrivileges", "yes")) :]
-# gunicorn gives its socket to its own user. The server's own shared memory is postgres's too.
+# gunicorn chowns its socket. RemoveIPC for the user postgres would remove the server's shared memory.
 EXCEPTIONS = {("SystemCallFilter", "@chown")}
 MISSING = {"sepu-backup.service": {("RemoveIPC", "yes")}}
 
@@ -343,7 +343,7 @@ def test_each_unit_has_a_user_of_its_own_and_all_protections(unit: str) -> None:
     others = [value for other in (*UNITS, "sepu@console.conf") for name, value in settings_of(other) if name == "User"]
     assert user != "root"
     assert others.count(user) == 1
-    assert ("Group", "sepu") not in found or unit == "sepu@.service"  # nginx's user is in that group
+    assert ("Group", "sepu") not in found or unit == "sepu@.service"  # that group includes nginx's user
     assert user == "postgres" or f"\nu {user} " in (DEPLOY / "systemd" / "sysusers.conf").read_text()
     assert [name for name, value in found if name.startswith("Exec") and value[:1] in {"+", "!"}] == []
     assert {*PROTECTIONS} - EXCEPTIONS - {*found} == MISSING.get(unit, set())
@@ -371,7 +371,7 @@ def test_the_unit_leaves_time_to_finish() -> None:
     text = (DEPLOY / "systemd" / "sepu@.service").read_text()
     (stop,) = re.findall(r"^TimeoutStopSec=(\d+)$", text, re.MULTILINE)
     assert int(stop) > limits.workers.GRACEFUL_SECONDS
-    # gunicorn changes the owner of its socket, to itself, and does not start where it may not.
+    # gunicorn changes the owner of its socket to its own user, and does not start where it cannot.
     assert text.index("SystemCallFilter=@chown") > text.index("SystemCallFilter=~@privileged")
     (path,) = re.findall(r"SEPU_BIND=(\S+)", text)
     assert f"server {path.replace('%i', '1')} " in (DEPLOY / "nginx" / "nginx.conf").read_text()
@@ -384,7 +384,7 @@ def test_two_instances_of_the_unit_run_beside_each_other_and_have_started_when_t
     text = (DEPLOY / "systemd" / "sepu@.service").read_text()
     assert "\nType=notify\n" in text
     (bind,) = re.findall(r"SEPU_METRICS_BIND=(\S+)", text)
-    ours: dict[str, str] = {}  # others may use the unit's ports here
+    ours: dict[str, str] = {}  # the unit's ports may be taken here
     with (
         socket_directory() as directory,
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd,

@@ -1,4 +1,4 @@
-"""The manifests of deploy/kubernetes: they fit Kubernetes's schemas, and say what the program and its image do."""
+"""The manifests of deploy/kubernetes: they fit Kubernetes's schemas, and agree with the program and its image."""
 
 import re
 from pathlib import Path
@@ -20,12 +20,12 @@ OBJECTS: dict[str, dict[str, Any]] = {
     for file in sorted(MANIFESTS.iterdir())
     for one in map(msgspec.yaml.decode, file.read_text("utf-8").split("\n---\n"))
 }
-# As the Dockerfile numbers them: the service, and the owner's commands.
+# As in the Dockerfile: the service, and the owner's commands.
 USERS = {"sepu-service": 10001, "sepu-owner": 10004}
 
 
 def pod(one: dict[str, Any]) -> dict[str, Any] | None:
-    """The pod of an object, if it makes any."""
+    """The pod of an object, if it creates one."""
     spec = one["spec"]
     if one["kind"] == "CronJob":
         spec = spec["jobTemplate"]["spec"]

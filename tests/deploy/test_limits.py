@@ -19,7 +19,7 @@ FUNCTIONS = statements.functions().text
 NGINX = (ROOT / "deploy" / "nginx" / "nginx.conf").read_text("utf-8")
 UPSTREAM, SERVER = NGINX.split("upstream sepu {")[1].split("}")[0], NGINX.split("\n    server {")[1]
 KIB = 1024
-SESSIONS = BATCH_SESSIONS + PROBE_SESSIONS + SINGLE_SESSIONS  # of a worker
+SESSIONS = BATCH_SESSIONS + PROBE_SESSIONS + SINGLE_SESSIONS  # per worker
 
 
 def nginx_map(name: str) -> dict[int, str]:
@@ -28,7 +28,7 @@ def nginx_map(name: str) -> dict[int, str]:
 
 
 def directive(block: str, name: str) -> str:
-    """The value of nginx's directive, which the block has once."""
+    """The value of an nginx directive that occurs once in the block."""
     (value,) = re.findall(rf"^\s*{name} ([^;]*);", block, re.MULTILINE)
     return str(value)
 
@@ -51,7 +51,7 @@ def test_functions_wait_for_locks_as_long_as_the_ledger_expects() -> None:
 
 
 def test_deadlines_end_one_before_the_other() -> None:
-    # A call that waits for a lock learns why before it is given up, and nobody is refused for a migration that waits.
+    # A call that waits for a lock learns why before it times out, and a waiting migration causes no refusals.
     assert database.BATCH_LOCK_SECONDS < database.LOCK_SECONDS < database.STATEMENT_SECONDS
     assert database.MIGRATION_LOCK_SECONDS <= database.BATCH_LOCK_SECONDS / 2
     assert database.QUEUE_SECONDS + database.STATEMENT_SECONDS < 2, "an outage is known within two seconds"
@@ -65,8 +65,8 @@ def test_nginx_takes_the_head_that_the_service_takes() -> None:
 
 def test_nginx_leaves_it_to_the_service_to_refuse_a_body() -> None:
     most = size(directive(SERVER, "client_max_body_size"))
-    assert requests.BODY_BYTES < most <= requests.BODY_BYTES + requests.DISCARDED_BYTES  # whose connection goes on
-    assert size(directive(SERVER, "client_body_buffer_size")) == most  # or it would write bodies to its disk
+    assert requests.BODY_BYTES < most <= requests.BODY_BYTES + requests.DISCARDED_BYTES  # keeps the connection
+    assert size(directive(SERVER, "client_body_buffer_size")) == most  # otherwise it would write bodies to disk
 
 
 def test_nginx_waits_as_long_as_the_service_and_for_it_longer() -> None:
@@ -75,7 +75,7 @@ def test_nginx_waits_as_long_as_the_service_and_for_it_longer() -> None:
     assert seconds(SERVER, "send_timeout") == requests.ANSWER_SECONDS
     assert seconds(SERVER, "proxy_read_timeout") > database.QUEUE_SECONDS + database.STATEMENT_SECONDS
     assert seconds(SERVER, "proxy_send_timeout") < requests.REQUEST_SECONDS
-    assert seconds(UPSTREAM, "keepalive_timeout") < connections.IDLE_SECONDS  # of idle connections, nginx closes first
+    assert seconds(UPSTREAM, "keepalive_timeout") < connections.IDLE_SECONDS  # nginx closes idle connections first
 
 
 def test_a_worker_may_open_as_many_files_as_it_takes_connections() -> None:
@@ -104,7 +104,7 @@ def kib(number: int) -> str:
     return f"{number // KIB} KiB"
 
 
-# The quantities that a document names; the test reads "seconds" as "s", and leaves the sentences to their authors.
+# The quantities that a document names. "seconds" is read as "s"; the wording is free.
 WAITS = [
     min(webhooks.FIRST_RETRY_SECONDS * 4**failed, webhooks.MAX_RETRY_SECONDS) for failed in range(webhooks.ATTEMPTS - 1)
 ]

@@ -1,4 +1,4 @@
-"""nginx in front of the real service: the contract, what it refuses and keeps to itself, upstreams without answer."""
+"""nginx in front of the real service: the contract, what it refuses and hides, and upstreams that do not answer."""
 
 import json
 import socket
@@ -39,7 +39,7 @@ from sepu.admin.usage import show_usage
 
 pytestmark = pytest.mark.slow
 
-whoever_serves = pytest.mark.parametrize("server", ["uvloop"], indirect=True)  # it does not get there
+whoever_serves = pytest.mark.parametrize("server", ["uvloop"], indirect=True)  # the kind of worker does not matter
 
 
 def check(response: Response, code: str) -> str:
@@ -47,7 +47,7 @@ def check(response: Response, code: str) -> str:
 
 
 def reached_the_service(server: BehindNginx, request_id: str) -> bool:
-    """By the access log, which is written when the answer has been sent."""
+    """Reads the access log, which is written when the answer has been sent."""
     logged: list[dict[str, str]] = []
 
     def is_logged() -> bool:
@@ -62,13 +62,13 @@ def reached_the_service(server: BehindNginx, request_id: str) -> bool:
 # --- the contract: what a customer sees
 
 
-@whoever_serves  # each worker has its own in tests/http
+@whoever_serves  # tests/http has each worker
 @every_case
 def test_contract(
     case: Case, server: BehindNginx, database_url: str, connection: psycopg.Connection, issued: IssuedKey
 ) -> None:
     if case.error == "idempotency_key_invalid" and case.idempotency_key == "":
-        case = replace(case, error="idempotency_key_required")  # nginx passes no empty header on
+        case = replace(case, error="idempotency_key_required")  # nginx drops an empty header
     check_case(case, server, World(database_url, connection, issued))
 
 
@@ -79,7 +79,7 @@ def test_requests_in_a_row_are_answered_in_order(server: BehindNginx, issued: Is
 # --- bytes that are not a request
 
 
-# That nginx is strict is for its own tests: here each of its refusals has the contract's form.
+# nginx tests its own strictness: here each refusal has the contract's form.
 REFUSED = {
     **MALFORMED,
     **MALFORMED_TO_THE_STRICT,
@@ -101,7 +101,7 @@ def test_http_0_9_gets_no_answer(server: BehindNginx) -> None:
     assert everything(server, b"GET /v1/library\r\n") == b""
 
 
-# --- who asks too much
+# --- too many requests
 
 
 @whoever_serves
@@ -128,7 +128,7 @@ def test_what_the_service_is_told_of_a_client(tmp_path: Path) -> None:
     assert told == b"GET /v1/library HTTP/1.1\r\nHost: sepu\r\n\r\n"
 
 
-# --- what is written down
+# --- logs
 
 
 def test_no_log_has_a_key_or_a_question(server: BehindNginx, issued: IssuedKey) -> None:
@@ -192,7 +192,7 @@ def test_a_request_in_clear_is_refused(server: BehindNginx) -> None:
 
 @contextmanager
 def silent(path: Path) -> Iterator[socket.socket]:
-    """Listens without a word; who connects is in its queue."""
+    """Listens without accepting: connections stay in its queue."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen(512)
@@ -256,7 +256,7 @@ def test_slow_clients_do_not_reach_the_service(tmp_path: Path) -> None:
         for raw, sent in zip(slow, begun, strict=True):
             raw.sendall(sent)
         start = time.monotonic()
-        assert [until_closed(raw, 30) for raw in slow] == [b""] * len(slow)  # nginx hangs up without a word
+        assert [until_closed(raw, 30) for raw in slow] == [b""] * len(slow)  # nginx hangs up without an answer
         assert 5 < time.monotonic() - start < 25
         assert nobody_waits(upstream)
 

@@ -1,4 +1,4 @@
-"""Whether the installed wheel is what is tested, and works from the command line. Named by cibuildwheel's test-command.
+"""The installed wheel is the one tested, and works from the command line. cibuildwheel's test-command runs this.
 
 Not part of `make test-all`, which tests the checkout.
 """

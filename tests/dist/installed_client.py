@@ -1,4 +1,4 @@
-"""Whether the installed client is what is tried, alone, and works over a socket.
+"""The installed client is the one tested, without the server, and works over a socket.
 
 Not part of `make test-all`, which tests the checkout.
 """
@@ -20,7 +20,7 @@ SERVER = ["sepu", "numpy", "click", "rich", "falcon", "gunicorn", "psycopg", "jo
 
 
 class Service(BaseHTTPRequestHandler):
-    """Busy at first; then it finds nothing, and charges for it."""
+    """Answers 503 at first, then charges a search without results."""
 
     seen: list[str]
 
@@ -43,7 +43,7 @@ class Service(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *given: object) -> None:
-        """Nothing: the output is pytest's."""
+        """Logs nothing: the output is pytest's."""
 
 
 @pytest.fixture

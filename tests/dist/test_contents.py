@@ -1,4 +1,4 @@
-"""What `make wheel`, which builds, checks and tries the real one, does not see of what would be published."""
+"""Faults of the distributions that `make wheel`, which builds, checks and tries them, does not find."""
 
 import re
 import runpy
@@ -35,7 +35,7 @@ def test_the_sdist_holds_every_source(sdists: dict[str, Path], name: str) -> Non
 
 
 def test_a_wheel_holds_nothing_of_an_older_build(sdists: dict[str, Path], tmp_path: Path) -> None:
-    """As `pip install .` builds it in a clone, where directories of earlier builds are left."""
+    """As when `pip install .` runs in a clone, where earlier builds leave directories."""
     source = build.unpack(sdists["sepu-client"], tmp_path)
     for left in ("build/lib/sepu_client/gone.py", f"build/bdist.{get_platform()}/wheel/sepu_client/gone.py"):
         (source / left).parent.mkdir(parents=True)
@@ -59,13 +59,13 @@ def test_the_description_leads_nowhere_that_pypi_has_not(sdists: dict[str, Path]
 
 
 def test_processes_that_compile_the_core_may_read_setup_py(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As multiprocessing does where it forks no process: by default on macOS, and on Linux from CPython 3.14."""
+    """multiprocessing imports it wherever it does not fork: by default on macOS, and on Linux from CPython 3.14."""
     monkeypatch.chdir(SEPU.root)
     assert "extensions" in runpy.run_path("setup.py", run_name="__mp_main__")
 
 
 def test_only_what_git_tracks_is_published(tmp_path: Path) -> None:
-    """A new file needs no line anywhere; one that is not tracked, or deleted, is left out."""
+    """New files are included by themselves; untracked and deleted ones are left out."""
     git = ["git", "-C", str(tmp_path), "-c", "core.excludesFile="]
     for name in ("src/new/module.py", "src/deleted.py", "data/index.bin", "src/stray.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The server that the documents' examples ask."""
+"""The server for the documents' examples."""
 
 from tests.http.conftest import uvloop
 

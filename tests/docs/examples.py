@@ -1,6 +1,6 @@
-"""The pages whose commands run. `python -m tests.docs.examples` writes what a real server and `sepu` print there.
+"""The pages with commands. `python -m tests.docs.examples` fills in the output of a real server and `sepu`.
 
-It also writes the release's versions and hashes into the examples of the OpenAPI document. `make release` calls it.
+It also writes the release's versions and hashes into the examples of the OpenAPI document. `make release` runs it.
 """
 
 import json
@@ -27,12 +27,12 @@ _NAMES = (
 )
 PAGES = tuple(_ROOT / name for name in _NAMES)
 _COLUMNS = 80
-_ADDRESS = "http://127.0.0.1:8000"  # as it stands on the pages
+_ADDRESS = "http://127.0.0.1:8000"  # as printed on the pages
 _BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=```)", re.DOTALL)
-# A command, and what stands below it.
+# A command, and the output below it.
 _COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*\n)((?:(?!\$ ).*\n)*)", re.MULTILINE)
 _JSON = re.compile(r"^\{.*\}$", re.MULTILINE)
-# What differs from one run to another, and how it stands on the page.
+# Values that differ between runs, and the value on the page.
 _OWN = (
     (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "6f1f1a2c-7f6e-4f0e-9f5b-2d1c7b0f8a35"),
     (r'(?<="accountId":")[a-z2-7]{16}', "q7c2mzfw4xk3n5ta"),
@@ -42,7 +42,7 @@ _OWN = (
 
 
 def with_answers(page: str, run: Callable[[str], str | None]) -> str:
-    """The page, with what its commands print; None leaves what stands there."""
+    """The page with its commands' output; where `run` returns None the old output stays."""
 
     def example(found: re.Match[str]) -> str:
         printed = run(found[1])
@@ -52,7 +52,7 @@ def with_answers(page: str, run: Callable[[str], str | None]) -> str:
 
 
 def reader(ask: Ask, address: str, key: str) -> Callable[[str], str | None]:
-    """Runs a page's curls as a reader who has set KEY, and those commands of sepu that need no database."""
+    """Runs a page's curls for a reader who has set KEY, and those commands of sepu that need no database."""
     ours = f"http://{address}"
 
     def run(command: str) -> str | None:
@@ -62,7 +62,7 @@ def reader(ask: Ask, address: str, key: str) -> Callable[[str], str | None]:
             return None
         printed = _same(ask(command.replace(_ADDRESS, ours), SEPU_API_KEY=key, SEPU_URL=ours))
         printed = _JSON.sub(lambda answer: _laid_out(json.loads(answer[0])), printed)
-        return printed if printed.endswith("\n") else f"{printed}\n"  # before the next prompt
+        return printed if printed.endswith("\n") else f"{printed}\n"  # the prompt begins a line
 
     return run
 
@@ -82,7 +82,7 @@ def _sepu(command: str) -> str | None:
 
 
 def _laid_out(value: object, indent: int = 0) -> str:
-    """JSON as the service writes it, but broken over lines where it is too long for one."""
+    """JSON as the service writes it, but broken into lines where it is too long for one."""
     line = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if indent + len(line) <= _COLUMNS or not isinstance(value, dict | list):
         return line
@@ -100,7 +100,7 @@ def _same(printed: str) -> str:
 
 
 def with_manifest(text: str) -> str:
-    """A page or the OpenAPI document, with the versions and hashes of today's release in its examples."""
+    """A page or the OpenAPI document with the current release's versions and hashes in its examples."""
     manifest = {"datasetVersion": sepu.load().manifest.version} | msgspec.to_builtins(sepu.load().manifest)
     named = "|".join(name for name in manifest if name.endswith(("Version", "Sha256", "Count")))
     version, sha256 = manifest["version"], manifest["librarySha256"]

@@ -1,4 +1,4 @@
-"""The calls that the reference shows next to each operation, in each language: they run, and each is charged once."""
+"""The calls that the reference shows with each operation, in each language: they run, and each is charged once."""
 
 import os
 import sys

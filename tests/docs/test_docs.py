@@ -1,4 +1,4 @@
-"""The documentation says what is so."""
+"""The documentation is true."""
 
 import doctest
 import json
@@ -53,7 +53,7 @@ def test_the_readme_gives_the_size_that_make_serve_prints() -> None:
 
 
 def test_what_is_said_to_install_can_be_installed() -> None:
-    """PyPI shows package.md as it is; in the other pages the site puts in the word of a release."""
+    """PyPI shows package.md unchanged; in other pages the site replaces `.` in a release."""
     for file in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.ipynb")):
         known = {PACKAGE} if file.name == "package.md" else {".", PACKAGE}
         assert {*re.findall(r"pip install '?(\.|sepu)(?=[\[\s`'])", file.read_text("utf-8"))} <= known, file
@@ -61,7 +61,7 @@ def test_what_is_said_to_install_can_be_installed() -> None:
     assert told == {"extras.py"}
 
 
-# What we do not write, and what we write for it. docs/glossary.md has the words that do not vary.
+# Phrases that we avoid, and their replacements. docs/glossary.md has the fixed terms.
 NOT_OUR_WORDS = {
     r"\bA test runs\b": "nothing: that is for maintainers",
     r"\bcredits? (?:consumed|used)\b": "units",
@@ -109,7 +109,7 @@ def test_pictures_are_of_this_library(name: str) -> None:
 
 
 def test_the_notebook_is_what_its_page_does() -> None:
-    """Running it gives the outputs that are in it."""
+    """Running it gives its stored outputs."""
     assert NOTEBOOK.read_text("utf-8") == notebook()
     assert json.loads(notebook())["cells"][2]["outputs"][0]["data"]["text/html"][0].count("background:#") == 6
 
@@ -164,6 +164,6 @@ def test_the_client_sends_again_what_the_page_says() -> None:
 
 
 def test_no_command_of_the_readme_is_broken_over_two_lines() -> None:
-    """A reader copies it as it stands, and what reads the line `apt install` too."""
+    """A reader copies it unchanged, and so does the program that reads the `apt install` line."""
     text = re.sub(r"(?s)```.*?```", "", (ROOT / "README.md").read_text("utf-8"))
     assert [code for code in re.findall(r"`[^`]+`", text) if "\n" in code] == []

@@ -1,4 +1,4 @@
-"""The site's reference tells all of the OpenAPI document, and each thing where it belongs."""
+"""The site's reference has all of the OpenAPI document, each thing in its place."""
 
 import html
 import re
@@ -10,7 +10,7 @@ from tools.site.reference import reference
 
 
 def shown(document: dict[str, Any]) -> str:
-    """What a reader sees of the page, and where its links lead."""
+    """The page's visible text and link targets."""
     return html.unescape(re.sub(r"</?(code|span)\b[^>]*>", "", reference(document)))
 
 

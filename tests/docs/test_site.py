@@ -1,4 +1,4 @@
-"""The site as a browser shows it."""
+"""The site, in a browser."""
 
 import json
 import os
@@ -155,7 +155,7 @@ def reported(site: Path, page: str, directory: Path) -> str:
 
 @pytest.mark.parametrize(("width", "scrolling"), [(1280, set()), (400, {"code", "div", "p"})])
 def test_no_page_is_wider_than_the_window(site: Path, tmp_path: Path, width: int, scrolling: set[str]) -> None:
-    """At 1280 pixels nothing scrolls to the side; on a small screen tables, pictures and what was printed may."""
+    """At 1280 pixels nothing scrolls sideways; on a small screen tables, pictures and output may."""
     pages = sorted(page.relative_to(site).as_posix() for page in site.rglob("*.html") if page.name != "404.html")
     assert len(pages) > 30
     (site / "measuring.html").write_text(MEASURING % (json.dumps(pages), width))
@@ -165,7 +165,7 @@ def test_no_page_is_wider_than_the_window(site: Path, tmp_path: Path, width: int
 
 
 def test_axe_finds_no_fault(site: Path) -> None:
-    """On pages with code, tables and pictures, light and dark; where a table or a picture scrolls, by keyboard too."""
+    """Pages with code, tables and pictures, light and dark; where a table or a picture scrolls, by keyboard too."""
     names = ("index.html", "api.html", "console.html")
     pages = [Look((site / name).as_uri(), 1280) for name in names]
     pages += [Look((site / name).as_uri(), 400, "dark") for name in names]

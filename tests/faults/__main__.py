@@ -9,7 +9,7 @@ from tests.harness.serving import WORKERS
 
 
 def main() -> int:
-    """The long form, from the command line."""
+    """Runs the long form."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--requests", type=int, default=100_000)
     options.add_argument("--worker", choices=WORKERS, default="uvloop")

@@ -1,4 +1,4 @@
-"""Clients that ask and retry by the interface's rules, and remember what they were told."""
+"""Clients that send and retry by the interface's rules, and remember their answers."""
 
 import asyncio
 import itertools
@@ -13,7 +13,7 @@ from urllib.parse import quote
 from tests.faults.history import UNANSWERED, History, Request, digest, told_by
 from tests.harness.serving import Response
 
-TIMEOUT_SECONDS = 5.0  # seconds that a client waits for an answer
+TIMEOUT_SECONDS = 5.0  # a client's wait for an answer
 QUERIES = ("hong", "tao hong", "桃红", "石青", "lan", "zh", "crimson", "moon white", "xyzzy")
 
 
@@ -24,14 +24,14 @@ class Holder:
     account_id: str
     api_key: str = field(repr=False)
     weight: float
-    raced: bool = False  # two clients ask each request of this account at the same time
-    careless: bool = False  # it uses a key again for other requests
+    raced: bool = False  # two clients send each request of this account at the same time
+    careless: bool = False  # it reuses keys for other requests
     changes: str = ""  # the operator moves it to other plans, or varies its plan
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A logical request, and what is sent for it: again, unchanged, until it is answered."""
+    """A logical request and its message, which is sent unchanged until it is answered."""
 
     holder: Holder
     request: Request
@@ -39,7 +39,7 @@ class Ask:
 
 
 def asks(holders: Sequence[Holder], rng: random.Random) -> Iterator[Ask]:
-    """Logical requests without end: matches of one to five colours, some searches, and calls of usage and library."""
+    """Endless logical requests: matches of one to five colours, some searches, and calls of usage and library."""
     weights = list(itertools.accumulate(holder.weight for holder in holders))
     for number in itertools.count():
         (holder,) = rng.choices(holders, cum_weights=weights)
@@ -68,23 +68,23 @@ def _ask(holder: Holder, key: str, meter: str, units: int, method: str, target: 
 
 @dataclass
 class Memory:
-    """What all clients were told."""
+    """The answers to all clients."""
 
     history: History = field(default_factory=History)
-    settled: set[Request] = field(default_factory=set)  # answered 200, or refused for good
-    stuck: set[Request] = field(default_factory=set)  # neither, in time
+    settled: set[Request] = field(default_factory=set)  # answered 200 or refused finally
+    stuck: set[Request] = field(default_factory=set)  # neither in time
     tally: Counter[str] = field(default_factory=Counter)
-    wrong: list[str] = field(default_factory=list)  # what no client should ever see
+    wrong: list[str] = field(default_factory=list)  # answers that no client should see
 
     def learn(self, ask: Ask, answer: Response) -> bool:
-        """Whether the answer ends the logical request; anything but an answer by the rules is noted as wrong."""
+        """Whether the answer ends the logical request; records an answer against the rules as wrong."""
         what = str(answer.status) if answer.status == 200 else f"{answer.status} {answer.error}"
         self.tally[what] += 1
         match what:
             case "200":
                 self.tally["replays"] += answer.headers.get("idempotency-replayed") == "true"
             case "429 quota_exceeded" | "429 rate_limited" | "409 idempotency_conflict":
-                pass  # whether with reason, the history tells
+                pass  # the history decides whether it is justified
             case "503 usage_commit_failed" | "409 request_in_progress":
                 if "retry-after" not in answer.headers:
                     self.wrong.append(f"{ask}: {what} without Retry-After")
@@ -98,7 +98,7 @@ class Memory:
 
 
 class Client:
-    """One connection at a time, one request at a time. Each new connection goes to the next of the nodes."""
+    """One connection, one request at a time. Each new connection goes to the next node."""
 
     def __init__(self, addresses: Sequence[str], memory: Memory, rng: random.Random) -> None:
         self._addresses = itertools.cycle(addresses)
@@ -107,7 +107,7 @@ class Client:
         self._kept: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def settle(self, ask: Ask) -> None:
-        """Asks until the answer is final."""
+        """Sends the request until the answer is final."""
         for attempt in itertools.count():
             self._memory.tally["attempts"] += 1
             pause = min(2.0, 0.05 * 2**attempt)

@@ -1,9 +1,9 @@
-"""Whether a history can be true: of each attempt with its answer, and of what the ledger holds in the end.
+"""Whether a history can be true: each attempt with its answer, and the final content of the ledger.
 
-The usage headers order what was told of a counter (a meter of an account in a month): each charge begins where another
-one ended or later, and nothing stands before what had ended before it began. An account's plan may change meanwhile,
-and units may be granted: what is told has to have been in force at some instant of the call. That the counters are the
-sums of what is stored, `sepu audit` tells.
+The usage headers order the answers about a counter (a meter of an account in a month): each charge begins where another
+one ended or later, and no answer may precede one that ended before it began. An account's plan may change and units may
+be granted during a call: its answer must have been right at some instant of the call. `sepu audit` checks that counters
+are the sums of the stored results.
 """
 
 from bisect import bisect_left, bisect_right
@@ -20,7 +20,7 @@ from sepu import limits
 
 WINDOW_SECONDS = 60  # of the abuse limit
 CHARGED, REPLAYED, QUOTA, IN_PROGRESS, CONFLICT, RATE_LIMITED, ADMITTED, READ, REFUSED, UNKNOWN = Outcome
-# What is told only by a commit, and so has counted against the abuse limit. (A constraint may say "in progress", too.)
+# Answers that follow a commit and so count against the abuse limit. (A constraint may also answer "in progress".)
 COUNTED = {CHARGED, REPLAYED, QUOTA, CONFLICT, ADMITTED}
 
 STORED = """
@@ -34,7 +34,7 @@ PLANS = """
       from sepu.account join sepu.plan using (plan_id) join sepu.plan_limit using (plan_id)
      where account_id = any(%s) group by account_id, requests_per_minute
 """
-# An event is there when it can be delivered, too.
+# Only events with a delivery.
 EVENTS = """
     select account_id, meter, period, q.committed, unit_limit, threshold
       from sepu.quota_event q
@@ -43,11 +43,11 @@ EVENTS = """
 """
 
 Value = TypeVar("Value")
-Finding = tuple[str, str]  # a kind, and what contradicts
+Finding = tuple[str, str]  # the kind and the contradiction
 
 
 class Stored(NamedTuple):
-    """What a key was charged for, and a digest of the answer."""
+    """The charge of a key, and a digest of the answer."""
 
     meter: str
     period: str
@@ -64,9 +64,9 @@ class Counted(NamedTuple):
 
 
 class Ledger(NamedTuple):
-    """What the database holds of some accounts in the end. Its counters began at 0.
+    """The final state of some accounts in the database. Their counters began at 0.
 
-    All plans that an account was on have the same thresholds. Of an event: the counter after its charge, the limit and
+    All plans that an account was on have the same thresholds. An event is the counter after its charge, the limit and
     the threshold.
     """
 
@@ -78,7 +78,7 @@ class Ledger(NamedTuple):
 
 
 def read_ledger(connection: psycopg.Connection, accounts: list[str]) -> Ledger:
-    """Reads what is known of these accounts."""
+    """Reads the state of these accounts."""
     stored = {
         (account, key): Stored(meter, period, units, digest(body))
         for account, key, meter, period, units, body in connection.execute(STORED, [accounts])
@@ -93,7 +93,7 @@ def read_ledger(connection: psycopg.Connection, accounts: list[str]) -> Ledger:
 
 
 class InForce(Generic[Value]):
-    """What was in force, and when: a value before each change, and one in the end."""
+    """The values in force over time: one before each change, and the final one."""
 
     def __init__(self, changes: Sequence[tuple[float, float, Value]], final: Value) -> None:
         self.values = [*(before for _, _, before in changes), final]
@@ -101,12 +101,12 @@ class InForce(Generic[Value]):
         self._ends = [*(end for _, end, _ in changes), inf]
 
     def within(self, start: float, end: float) -> list[Value]:
-        """All that may have been in force at an instant between these."""
+        """All values that may have been in force at some instant between these."""
         return self.values[bisect_left(self._ends, start) : bisect_right(self._begins, end)]
 
 
 def contradictions(history: History, ledger: Ledger) -> list[Finding]:
-    """Finds what cannot be true together, with the attempts that show it."""
+    """Finds contradictions, with the attempts that show them."""
     keys = defaultdict[tuple[str, str], list[Attempt]](list)
     counters = defaultdict[Counter, list[Attempt]](list)
     accounts = defaultdict[str, list[Attempt]](list)
@@ -128,7 +128,7 @@ def contradictions(history: History, ledger: Ledger) -> list[Finding]:
 
 
 def _of_key(attempts: list[Attempt], stored: Stored | None) -> Iterator[Finding]:
-    """A key is charged once, for what somebody asked; an answer of it is stored, and stays so."""
+    """A key is charged once, for a request that was sent; its answer is stored, and stays the same."""
     charged = [one for one in attempts if one.told.outcome is CHARGED]
     answered = [one for one in attempts if one.told.outcome in (CHARGED, REPLAYED)]
     unknown = [one for one in attempts if one.told.outcome is UNKNOWN]
@@ -160,7 +160,7 @@ def _of_key(attempts: list[Attempt], stored: Stored | None) -> Iterator[Finding]
 
 
 def _is_reason(other: Attempt, one: Attempt) -> bool:
-    """Whether an attempt may have held what another one was refused for."""
+    """Whether an attempt may have held the key, and so caused the other's refusal."""
     outcome = other.told.outcome
     conflicts, same = one.told.outcome is CONFLICT, other.request == one.request
     if outcome in (IN_PROGRESS, REFUSED) or conflicts is same or (conflicts and outcome is CONFLICT):
@@ -170,7 +170,7 @@ def _is_reason(other: Attempt, one: Attempt) -> bool:
 
 
 def _of_counter(counter: Counter, attempts: list[Attempt], history: History, ledger: Ledger) -> Iterator[Finding]:
-    """What is told agrees with itself, with what was in force, and with the ledger; and it has an order."""
+    """The answers have an order, and agree with each other, with the plans in force and with the ledger."""
     meter, account = counter.meter, counter.account_id
     counted = ledger.counted.get(counter, Counted())
     for kind, given, held in (
@@ -190,7 +190,7 @@ def _of_counter(counter: Counter, attempts: list[Attempt], history: History, led
         yield "wrong", f"of {counter} {counted.committed} units were charged, beyond the quota"
     events, thresholds = ledger.events.get(counter, set()), ledger.thresholds[account][meter]
     before, latest = 0, -inf
-    # Who tells the same state stands behind its charge, in the order in which they began.
+    # Answers with the same state follow the charge that made it, in the order in which they began.
     order = sorted(attempts, key=lambda one: (one.told.committed, one.told.outcome is not CHARGED, one.start))
     for one in order:
         (outcome, _, _, limit, committed, reserved, remaining, _), units = one.told, one.request.units
@@ -231,10 +231,10 @@ def _of_counter(counter: Counter, attempts: list[Attempt], history: History, led
 def _of_account(
     attempts: list[Attempt], per_minute: list[int], forgotten: Sequence[tuple[float, float]]
 ) -> Iterator[Finding]:
-    """The abuse limit lets no more pass in a minute than it says, and refuses nobody who asks less often.
+    """The abuse limit lets no more requests pass in a minute than it says, and refuses nobody who stays within it.
 
-    A window begins with an account's first request, or with the first one after a crash: what comes in the minute after
-    that is known to be in one window. A key in use may be refused at a quarter of the limit: sepu.count_request.
+    A window begins with an account's first request, or the first one after a crash: only requests of the minute after
+    that are known to share a window. A key in use may be refused at a quarter of the limit: sepu.count_request.
     """
     counted = [one for one in attempts if one.told.outcome in COUNTED]
     first = min(one.start for one in attempts)
@@ -247,7 +247,7 @@ def _of_account(
     ends = sorted(inf if one.told.outcome is UNKNOWN else one.end for one in passed)
     for one in attempts:
         if one.told.outcome is RATE_LIMITED:
-            # A worker may have been told so by a call that began in the window, and knows it for a while.
+            # The worker may know this from a call that began in the window, and caches it for a while.
             since = one.start - WINDOW_SECONDS - limits.database.STATEMENT_SECONDS - limits.batches.REFUSED_SECONDS
             least = (min(per_minute) + 2) // 4
             if bisect_right(starts, one.end) - bisect_left(ends, since) < least:

@@ -1,4 +1,4 @@
-"""What each attempt sent, when, and what it was told, for `tests.faults.consistency` to check."""
+"""Each attempt's request, times and answer, for `tests.faults.consistency` to check."""
 
 import time
 from collections import defaultdict
@@ -13,7 +13,7 @@ from sepu.admin.keys import IssuedKey
 
 
 class Outcome(IntEnum):
-    """What an attempt came to, by its answer."""
+    """The outcome of an attempt, by its answer."""
 
     CHARGED = 0
     REPLAYED = 1
@@ -21,10 +21,10 @@ class Outcome(IntEnum):
     IN_PROGRESS = 3
     CONFLICT = 4
     RATE_LIMITED = 5
-    ADMITTED = 6  # a call of usage or library, answered
-    READ = 7  # what such an answer says of a meter: kept beside the attempt, and none itself
-    REFUSED = 8  # otherwise: it charged nothing
-    UNKNOWN = 9  # no answer, or one that does not tell what happened: it may yet charge, even after the client gave up
+    ADMITTED = 6  # an answered call of usage or library
+    READ = 7  # such an answer's state of a meter: kept in addition to the attempt
+    REFUSED = 8  # any other refusal, without a charge
+    UNKNOWN = 9  # no answer, or an unclear one: it may yet charge, even after the client gave up
 
 
 CODES = {
@@ -44,9 +44,9 @@ class Counter(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A logical request; `content` stands for the input, so that two with one key can be told apart.
+    """A logical request; `content` is a digest of the input, so that two requests with one key differ.
 
-    A call of usage or library has no unit, its own name for a meter, and a key that is not sent.
+    A call of usage or library has 0 units, its own name as the meter, and a key that is not sent.
     """
 
     account_id: str
@@ -57,7 +57,7 @@ class Request(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What an answer says, or that there is none. `body` is a digest, and 0 if nobody looked at it."""
+    """The content of an answer, or that there is none. `body` is a digest, or 0 if nobody looked at it."""
 
     outcome: Outcome
     meter: str = ""
@@ -70,14 +70,14 @@ class Told(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What a plan allows."""
+    """The limits of a plan."""
 
     units: Mapping[str, int]  # a month, by meter
     per_minute: int
 
 
 class Change(NamedTuple):
-    """What an account was allowed until an instant between these two, when the operator changed it."""
+    """An account's limits until the operator changed them, at an instant between these two."""
 
     start: float
     end: float
@@ -85,7 +85,7 @@ class Change(NamedTuple):
 
 
 class Adjustment(NamedTuple):
-    """Units that the operator granted of a counter, or credited, at an instant between these."""
+    """Units that the operator granted or credited, at an instant between these two."""
 
     start: float
     end: float
@@ -96,14 +96,14 @@ UNANSWERED = Told(Outcome.UNKNOWN)
 
 
 def digest(data: bytes) -> int:
-    """Sixty-four bits that stand for some bytes."""
+    """A digest of 64 bits."""
     return int.from_bytes(blake2b(data, digest_size=8).digest(), signed=True)
 
 
 def told_by(request: Request, answer: Response) -> list[Told]:
-    """Reads an answer: what it comes to, and of usage what it says of each meter.
+    """Reads an answer: its outcome, and for usage the state of each meter.
 
-    What is missing of a meter's usage is -1, which no ledger says.
+    A missing number of a meter is -1, which no ledger returns.
     """
     if answer.status >= 500:
         return [UNANSWERED]
@@ -130,7 +130,7 @@ def _usage(outcome: Outcome, usage: Mapping[str, str | int]) -> Told:
 
 
 class Attempt(NamedTuple):
-    """A request as it was sent once: it began before that, and ended when its answer was read or given up."""
+    """One sending of a request: it began after `start`, and `end` is when its answer was read or given up."""
 
     request: Request
     start: float
@@ -139,21 +139,21 @@ class Attempt(NamedTuple):
 
 
 class History:
-    """The attempts of one client process, by its monotonic clock, and what an operator did meanwhile."""
+    """The attempts of one client process, by its monotonic clock, and the operator's changes meanwhile."""
 
     def __init__(self) -> None:
         self.attempts: list[Attempt] = []
         self.changes: defaultdict[str, list[Change]] = defaultdict(list)  # of each account, in order
-        self.grants: defaultdict[Counter, list[Adjustment]] = defaultdict(list)  # in order, as the credits
+        self.grants: defaultdict[Counter, list[Adjustment]] = defaultdict(list)  # in order, as are the credits
         self.credits: defaultdict[Counter, list[Adjustment]] = defaultdict(list)
-        self.forgotten: list[tuple[float, float]] = []  # Postgres crashed, and forgot the requests of the minute
+        self.forgotten: list[tuple[float, float]] = []  # crashes of Postgres, which then forgot the minute's requests
 
     def add(self, request: Request, start: float, end: float, *all_told: Told) -> None:
         """Keeps an attempt; from any thread."""
         self.attempts += [Attempt(request, start, end, told) for told in all_told]
 
     def keep(self, request: Request, ask: Callable[[], Response]) -> Response:
-        """Asks, and keeps what came of it; from any thread."""
+        """Sends the request, and keeps the outcome; from any thread."""
         start, told = time.monotonic(), [UNANSWERED]
         try:
             answer = ask()
@@ -163,10 +163,10 @@ class History:
         return answer
 
     def match(self, server: Server, issued: IssuedKey, key: str) -> Response:
-        """Matches one colour, and keeps what came of it."""
+        """Matches one colour, and keeps the outcome."""
         request = Request(issued.account_id, key, "color_match", 1, digest(ONE_COLOUR))
         return self.keep(request, lambda: server.match(issued, key))
 
     def accounts(self) -> list[str]:
-        """Those that asked."""
+        """The accounts of all attempts."""
         return sorted({one.request.account_id for one in self.attempts})

@@ -1,4 +1,4 @@
-"""An operator who changes what accounts are allowed, grants and credits, beside their requests."""
+"""An operator who changes plans, grants and credits while clients send requests."""
 
 import asyncio
 import random
@@ -21,12 +21,12 @@ from sepu.errors import SepuError
 from sepu.metering.meters import METERS
 
 MUCH = 10**9
-CROWD = "crowd"  # the seed of its keys
-PAUSE_SECONDS = 0.25  # between changes, in the mean
+CROWD = "crowd"  # the seed of the crowd's keys
+PAUSE_SECONDS = 0.25  # mean time between changes
 
 
 def open_accounts(connection: psycopg.Connection, crowd: int = 0) -> list[Holder]:
-    """Several accounts.
+    """Opens accounts for every case.
 
     A hot one, one whose requests are raced, one with a small quota, a careless and a hasty one, one that is moved
     between plans, one whose plan varies, and one that crosses a threshold at each percent.
@@ -67,7 +67,7 @@ def open_accounts(connection: psycopg.Connection, crowd: int = 0) -> list[Holder
 
 
 async def change_plans(url: str, holders: Sequence[Holder], history: History, seed: int, ended: asyncio.Event) -> None:
-    """Goes on until it is ended, and the last change is made."""
+    """Continues until the event is set and the last change is made."""
     rng = random.Random(seed)
     changing = [holder for holder in holders if holder.changes]
     while not ended.is_set():
@@ -82,7 +82,7 @@ async def change_plans(url: str, holders: Sequence[Holder], history: History, se
             await asyncio.wait_for(ended.wait(), rng.expovariate(1 / PAUSE_SECONDS))
 
 
-# What an operator does to an account, knowing what it has used of each meter.
+# An operator's change to an account, given the units used of each meter.
 _Act = Callable[[psycopg.Connection, Mapping[str, int]], None]
 
 
@@ -92,7 +92,7 @@ def _move(holder: Holder, rng: random.Random) -> _Act:
 
 
 def _vary(rng: random.Random) -> _Act:
-    # A limit of so much, or of so much more than is used: then charges cross its thresholds soon.
+    # A fixed limit, or one just above the units used: then charges cross its thresholds soon.
     match_limit, match_room = rng.choice(((0, 0), (50, 0), (MUCH, 0), (0, rng.randint(1, 60))))
     search_limit, search_room = rng.choice(((0, 0), (20, 0), (MUCH, 0), (0, rng.randint(1, 20))))
     per_minute = rng.choice((10, 30, MUCH))
@@ -108,7 +108,7 @@ def _vary(rng: random.Random) -> _Act:
 
 
 def _change(url: str, holder: Holder, act: _Act) -> Change:
-    """Repeats it until the database has taken it; it may have done so before."""
+    """Repeats the change until the database has taken it; an earlier attempt may already have succeeded."""
     before, start = None, 0.0
     used: Mapping[str, int] = {}
     while True:
@@ -126,7 +126,7 @@ def _change(url: str, holder: Holder, act: _Act) -> Change:
 
 
 def _adjust(url: str, history: History, kind: Kind, holder: Holder, rng: random.Random) -> None:
-    """Repeats a grant or a credit until the database has taken it, or refused it. Its id says that it is the same."""
+    """Repeats a grant or credit, under one id, until the database has taken or refused it."""
     meter, units = rng.choice(list(METERS)), rng.choice((-5, -1, 1, 2, 10))
     given = {"adjustment_id": str(uuid.UUID(int=rng.getrandbits(128))), "reason": "Soak"}
     kept = history.grants if kind == "grant" else history.credits
@@ -138,7 +138,7 @@ def _adjust(url: str, history: History, kind: Kind, holder: Holder, rng: random.
                 adjust_usage(connection, kind, holder.account_id, meter, units, period=period, **given)
         except (DatabaseError, psycopg.Error, BusyError):
             time.sleep(0.1)
-        except SepuError:  # it would leave its bounds
+        except SepuError:  # out of bounds
             return
         else:
             kept[Counter(holder.account_id, meter, period)].append(Adjustment(start, time.monotonic(), units))

@@ -29,13 +29,13 @@ from sepu.admin.keys import revoke_key
 from sepu.database.opening import connect, database
 
 SETTLING_SECONDS = 30  # every logical request is answered within this after the last fault
-# What stands between the service and the proxy: from the proxy's connection string to the one that is served.
+# Runs something between the service and the proxy: takes the proxy's connection string, yields the service's.
 Between = Callable[[str], AbstractContextManager[str]]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do. It goes on until the requests are made and every kind of fault has happened, or the time is over."""
+    """A run's settings. It ends when the requests are made and every kind of fault has happened, or time is up."""
 
     requests: int
     worker: str = "uvloop"
@@ -45,15 +45,15 @@ class Plan:
     pace: Pace = field(default_factory=lambda: Pace(4, 8, 3, 20, 1))
     odds: Odds = field(default_factory=lambda: Odds(before=0.002, during=0.002, after=0.002))
     most_seconds: float = 3600
-    crowd: int = 0  # accounts more
-    flood: int = 0  # connections that send keys, made up, which name accounts of the crowd
-    revoked: int = 0  # connections that send one key, which is revoked
+    crowd: int = 0  # additional accounts
+    flood: int = 0  # connections that send made-up keys of the crowd's accounts
+    revoked: int = 0  # connections that send one revoked key
     failover: bool = False  # to a synchronous standby, when a quarter of the requests are made
 
 
 @dataclass(frozen=True)
 class Report:
-    """What happened."""
+    """The results of a run."""
 
     plan: Plan
     requests: int
@@ -63,7 +63,7 @@ class Report:
     granted: int
     credited: int
     events: int
-    floods: dict[str, Counter[str]]  # their answers, by status
+    floods: dict[str, Counter[str]]  # answers by status
     seconds: float
     verdict: Verdict
 
@@ -94,7 +94,7 @@ class Report:
 class Stage:
     """A database that is served while it fails, and the accounts that use it."""
 
-    url: str  # of the operator, past all proxies
+    url: str  # the operator's, past all proxies
     served: str
     holders: list[Holder]
     injector: Callable[[Server], Injector]
@@ -147,7 +147,7 @@ def _match(key: str) -> bytes:
 
 
 def soak(plan: Plan, stage: Stage) -> Report:
-    """Carries a plan out on a stage, with a server of its own."""
+    """Carries out a plan on a stage, with its own server."""
     started = time.monotonic()
     with connect(stage.url) as connection:
         revoked = accounts.create_account(connection, "ample")
@@ -202,7 +202,7 @@ async def _run(plan: Plan, stage: Stage, server: Server) -> tuple[list[Ask], Mem
     changing = asyncio.create_task(change_plans(stage.url, holders[plan.crowd :], memory.history, plan.seed, ended))
     injecting = asyncio.create_task(injector.inject())
     answering = asyncio.create_task(clients.settle(asking(), then=injecting.cancel))
-    # Stuck clients never take the last request.
+    # The timeout is for stuck clients, which never take the last request.
     await asyncio.wait([injecting, answering], timeout=plan.most_seconds, return_when=asyncio.FIRST_COMPLETED)
     await _ended(injecting)
     memory.history.forgotten = injector.crashes
@@ -212,7 +212,7 @@ async def _run(plan: Plan, stage: Stage, server: Server) -> tuple[list[Ask], Mem
     await _ended(answering)
     memory.stuck = {ask.request for ask in asked} - memory.settled
     memory.tally["replays under faults"] = memory.tally["replays"]
-    # The dust has settled: each request, asked again, gets the answer that it got.
+    # After the faults, each request is sent again and gets the same answer.
     again = asyncio.create_task(clients.settle(ask for ask in asked if ask.request not in memory.stuck))
     if not (await asyncio.wait([again], timeout=SETTLING_SECONDS + len(asked) / 50))[0]:
         memory.wrong.append("when asked again, not every request was answered in time")
@@ -221,7 +221,7 @@ async def _run(plan: Plan, stage: Stage, server: Server) -> tuple[list[Ask], Mem
 
 
 async def _ended(task: asyncio.Task[None]) -> None:
-    """Ends a task; what failed in it fails here."""
+    """Ends a task, and raises its error."""
     task.cancel()
     await asyncio.wait([task])
     if not task.cancelled():
@@ -229,7 +229,7 @@ async def _ended(task: asyncio.Task[None]) -> None:
 
 
 def asked_during(event: asyncio.Task[None], source: Iterable[Ask], asked: list[Ask], least: int = 0) -> Iterator[Ask]:
-    """Takes from `source` until the event is over, and so many at least; `asked` gets each that is taken."""
+    """Takes from `source` until the event is over, at least `least`; appends each to `asked`."""
     for ask in source:
         if len(asked) >= least and event.done():
             return
@@ -238,7 +238,7 @@ def asked_during(event: asyncio.Task[None], source: Iterable[Ask], asked: list[A
 
 
 class Clients:
-    """Clients that share out the requests among them."""
+    """Clients that share the requests."""
 
     def __init__(self, addresses: Sequence[str], clients: int, rng: random.Random) -> None:
         self.memory = Memory()
@@ -249,7 +249,7 @@ class Clients:
         ]
 
     async def settle(self, asked: Iterable[Ask], then: Callable[[], object] = lambda: None) -> None:
-        """Until each request has its final answer. `then` is called when the last one has been taken."""
+        """Returns when each request has its final answer. `then` is called when the last one has been taken."""
         remaining = iter(asked)
 
         async def work(client: Client, rival: Client) -> None:

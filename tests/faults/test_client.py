@@ -19,13 +19,13 @@ from sepu.admin.plans import set_plan
 from sepu_client import RGB, AsyncClient, Client, MatchResponse
 
 AT_A_TIME = 6
-CALLS = 60  # of each thread or task, at least
+CALLS = 60  # at least, per thread or task
 KILLS = 8
 
 
 @contextmanager
 def killing(server: Server, connection: psycopg.Connection, killed: list[int]) -> Iterator[threading.Event]:
-    """Kills one thing after the other, a worker or all sessions, and sets the event when it is done."""
+    """Kills one thing after the other, a worker or all sessions, and sets the event when done."""
     rng, done = random.Random(161), threading.Event()
 
     def kill() -> None:
@@ -102,6 +102,6 @@ def test_each_intent_is_charged_once_whatever_is_killed(
 
 @pytest.fixture
 def ample(connection: psycopg.Connection) -> IssuedKey:
-    """An account that no limit stops."""
+    """An account without effective limits."""
     set_plan(connection, "ample", {"color_match": 1_000_000, "color_search": 0}, requests_per_minute=1_000_000)
     return accounts.create_account(connection, "ample")

@@ -1,4 +1,4 @@
-"""The checker of histories believes a true history, and finds each lie that is put into it."""
+"""The checker accepts a true history, and finds each lie inserted into it."""
 
 from typing import Any
 
@@ -62,7 +62,7 @@ ROWS = (
 
 
 def played(lies: dict[int, dict[str, Any]], held: dict[str, dict[Any, Any]]) -> tuple[History, Ledger]:
-    """Returns the true history with changes of attempts, and of what the ledger holds; None removes."""
+    """Returns the true history with changed attempts and ledger rows; None removes."""
     history = History()
     for at, one in enumerate(ROWS):
         lie = lies.get(at, {})

@@ -1,4 +1,4 @@
-"""The primary fails over to its standby: the service follows, and what was charged before stays charged."""
+"""The primary fails over to its standby: the service follows, and earlier charges are kept."""
 
 import asyncio
 from urllib.parse import quote
@@ -14,7 +14,7 @@ from tests.harness.standby import await_replay, replicated
 from sepu.admin.audit import audit
 from sepu.admin.usage import show_usage
 
-BACK_SECONDS = 1 + 5  # the promise, and what a busy machine may add
+BACK_SECONDS = 1 + 5  # the promise, plus allowance for a busy machine
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_the_service_follows_a_failover_at_once(worker: str, old_primary: str) -
 
             if old_primary == "dead":
                 asyncio.run(stop_at_once(first))
-            else:  # it goes on answering those who are connected
+            else:  # it still answers existing connections
                 primary.execute("alter system set default_transaction_read_only = on")
                 primary.execute("select pg_reload_conf()")
             standby.execute("select pg_promote()")

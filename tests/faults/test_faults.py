@@ -1,6 +1,6 @@
-"""The fault harness in its short form, on each kind of worker and through PgBouncer.
+"""The short form of the fault harness, on each kind of worker and through PgBouncer.
 
-The contract passes through PgBouncer too: tests/http/conftest.py.
+tests/http/conftest.py runs the contract through PgBouncer too.
 """
 
 import sys
@@ -13,7 +13,7 @@ from tests.harness.proxy import Odds
 from tests.harness.serving import EACH_WORKER
 from tests.pgbouncer import WHY_NOT, pgbouncer
 
-# Enough of everything within seconds.
+# Frequent enough that every fault happens within seconds.
 PACE = Pace(worker_kill=1.2, back_end_kill=2.5, back_end_terminate=1, restart=4, cut=0.7)
 # A charge alone in its call is rarer than a statement.
 ODDS = Odds(before=0.01, during=0.01, after=0.06)
@@ -23,7 +23,7 @@ BEHIND = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 
 @pytest.mark.parametrize("worker", [*EACH_WORKER, pytest.param("pgbouncer", marks=[pytest.mark.slow, BEHIND])])
 def test_nothing_is_lost_doubled_or_stuck(worker: str) -> None:
-    """The promise is kept, and there is something to keep it against."""
+    """Nothing is wrong, and every kind of fault did happen."""
     behind = worker == "pgbouncer"
     kind = "uvloop" if behind else worker
     plan = Plan(500, kind, clients=12, pace=PACE, odds=ODDS, most_seconds=60, failover=worker == "gthread")
@@ -32,6 +32,6 @@ def test_nothing_is_lost_doubled_or_stuck(worker: str) -> None:
     sys.stdout.write(f"{report}\n")
     assert report.verdict.explain() == ""
     assert [name for name in kinds_of_faults(failover=plan.failover) if not report.faults[name]] == []
-    assert report.tally["replays"] > report.requests / 2  # all were asked again
+    assert report.tally["replays"] > report.requests / 2  # all were sent again
     assert report.granted > 0
     assert [name for name in REFUSALS if not report.tally[name]] == []

@@ -1,4 +1,4 @@
-"""A disk of the embedded Postgres is full: that of the write-ahead log, or that of the tables."""
+"""A full disk under the embedded Postgres: that of the write-ahead log, or that of the tables."""
 
 import contextlib
 import os
@@ -28,7 +28,7 @@ from sepu.database.opening import connect, database
 
 pytestmark = pytest.mark.slow
 UNSHARE = installed("unshare")
-# A small disk in a mount namespace of its own, put in the place of a directory before the service starts.
+# Mounts a small disk over a directory, in a separate mount namespace, before the service starts.
 MOUNTED = """\
 set -e
 mount -t tmpfs -o size=64m,mode=0700 tmpfs "$0"
@@ -85,11 +85,11 @@ def test_a_full_disk_of_the_log_stops_charging_and_loses_nothing() -> None:
         assert told.status == 200
 
         fill(filler)
-        # The next segment has no space; the server may go down.
+        # The next segment does not fit; the server may crash.
         with connect(url) as connection, contextlib.suppress(psycopg.OperationalError):
             connection.execute("select pg_switch_wal()")
         until(lambda: match("full-disk-1").status == 503, seconds=60)
-        time.sleep(1.5)  # Postgres is started again and again meanwhile
+        time.sleep(1.5)  # Postgres is restarted again and again meanwhile
         response = match("full-disk-1")
         assert (response.status, response.error) == (503, "usage_commit_failed")
 
@@ -107,7 +107,7 @@ def test_a_full_disk_of_the_log_stops_charging_and_loses_nothing() -> None:
 
 
 def test_on_a_full_disk_of_the_tables_nobody_is_told_that_the_service_is_ready() -> None:
-    """Postgres goes on, and writes what fits the pages that it has."""
+    """Postgres keeps running, and writes what fits its existing pages."""
     with on_small_disk("base") as (server, metrics, url, filler, issued):
 
         def ready() -> bool:
@@ -123,7 +123,7 @@ def test_on_a_full_disk_of_the_tables_nobody_is_told_that_the_service_is_ready()
         until(lambda: not ready())
         until(lambda: sample(metrics, "sepu_workers", database="fails") == 2)
         assert server.match(issued, next(keys)).error == "usage_commit_failed"
-        # Where the runbook begins.
+        # The runbook begins here.
         audited = completed([SEPU, "audit", "--database-url", url])
         assert (audited.returncode, audited.stdout.endswith(": it adds up\n")) == (0, True)
         assert "cannot be stored" in audited.stderr

@@ -1,4 +1,4 @@
-"""Postgres goes away in many ways and comes back: refusals in time, and service without a restart."""
+"""Postgres fails in many ways and comes back: requests are refused in time, then served without a restart."""
 
 import asyncio
 import itertools
@@ -27,11 +27,11 @@ from sepu.admin.keys import IssuedKey
 from sepu.admin.plans import set_plan
 from sepu.database.opening import connect, database
 
-AWAY_SECONDS = 2 + 5  # the promise, and what a busy machine may add
+AWAY_SECONDS = 2 + 5  # the promise, plus allowance for a busy machine
 BACK_SECONDS = 1 + 5
 OUTAGE_SECONDS = 2
 PROBE_SECONDS = 0.1
-CONNECTIONS = 6  # of a worker process, at most
+CONNECTIONS = 6  # at most, per worker process
 
 GOOD = {
     "library": (200, None),
@@ -70,7 +70,7 @@ class Stage:
         return self._ask("POST", "/v1/match", ONE_COLOUR, key)
 
     def answers(self) -> dict[str, tuple[int, str | None]]:
-        """What each kind of request is told, asked side by side where the worker can."""
+        """The answer to each kind of request, sent in parallel where the worker can serve that."""
         asks: dict[str, Callable[[], tuple[int, str | None]]] = {
             "library": lambda: self._ask("GET", "/v1/library"),
             "usage": lambda: self._ask("GET", "/v1/usage"),
@@ -130,7 +130,7 @@ def stopped(stage: Stage) -> Iterator[None]:
 
 @contextmanager
 def silent(stage: Stage) -> Iterator[None]:
-    """Statements and new connections are taken, and never answered."""
+    """Statements and new connections are accepted, but never answered."""
     stage.proxy.swallows = True
     try:
         yield
@@ -141,7 +141,7 @@ def silent(stage: Stage) -> Iterator[None]:
 
 @contextmanager
 def frozen(stage: Stage) -> Iterator[None]:
-    """All of Postgres is stopped by a signal, in the middle of whatever it does."""
+    """A signal stops all of Postgres wherever it is."""
     main = postmaster(stage.state_dir)
     assert main is not None
     processes = [psutil.Process(main), *children(main)]
@@ -175,14 +175,14 @@ def crowded(stage: Stage) -> Iterator[None]:
         one = others.enter_context(psycopg.connect(stage.url, autocommit=True, application_name="other"))
         take()
         served = "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'sepu'"
-        while one.execute(served).fetchall():  # the service may be quicker to connect again
+        while one.execute(served).fetchall():  # the service may reconnect faster
             take()
         yield
 
 
 @contextmanager
 def read_only(stage: Stage) -> Iterator[None]:
-    """As on a standby: transactions cannot write. What is pooled learns it by its next statement."""
+    """Transactions cannot write, as on a standby. A pooled connection notices at its next statement."""
     with connect(stage.url) as session:
         session.execute("alter system set default_transaction_read_only = on")
         session.execute("select pg_reload_conf()")
@@ -202,9 +202,9 @@ def test_requests_are_refused_in_time_and_served_again_at_once(stage: Stage, out
     charged, key = next(stage.keys), next(stage.keys)
     assert stage.match(charged) == (200, None)
     with outage(stage):
-        time.sleep(PROBE_SECONDS)  # for so long a probe's answer is known
+        time.sleep(PROBE_SECONDS)  # until the cached probe result expires
         assert stage.answers() == AWAY
-        assert stage.match(next(stage.keys)) == AWAY["match"]  # now surely without a connection that was there
+        assert stage.match(next(stage.keys)) == AWAY["match"]  # now certainly without an old connection
     until(lambda: stage.match(key) == (200, None), seconds=BACK_SECONDS)
     assert stage.match(charged) == (200, None)  # a replay: see the history
     time.sleep(PROBE_SECONDS)
@@ -215,7 +215,7 @@ def test_requests_are_refused_in_time_and_served_again_at_once(stage: Stage, out
 
 @pytest.mark.parametrize("outage", [stopped, read_only])
 def test_many_clients_make_no_stampede_of_connections(stage: Stage, outage: Outage) -> None:
-    clients = 1 if stage.worker == "meinheld" else 8  # it serves one at a time, and the others would wait
+    clients = 1 if stage.worker == "meinheld" else 8  # it serves one request at a time; the others would wait
     ended = threading.Event()
 
     def hammer(client: int) -> None:
@@ -227,7 +227,7 @@ def test_many_clients_make_no_stampede_of_connections(stage: Stage, outage: Outa
     with ThreadPoolExecutor(clients) as threads:
         with outage(stage):
             hammering = [threads.submit(hammer, client) for client in range(clients)]
-            time.sleep(0.5)  # those that were pooled are found dead
+            time.sleep(0.5)  # the pooled connections are found dead
             begun = len(stage.proxy.accepted)
             time.sleep(OUTAGE_SECONDS)
             attempts = len(stage.proxy.accepted) - begun

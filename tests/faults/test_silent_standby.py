@@ -1,4 +1,4 @@
-"""A synchronous standby is cut off: commits wait for it without end, and the service must not pile up such waits."""
+"""A synchronous standby is cut off: commits wait for it forever, and the service must not pile up such waits."""
 
 import asyncio
 import time
@@ -19,9 +19,9 @@ from sepu.admin.keys import IssuedKey
 from sepu.admin.usage import show_usage
 
 CUT_SECONDS = 5.0
-SESSIONS = {"uvloop": 6, "gthread": 16}  # of a worker process, at most
+SESSIONS = {"uvloop": 6, "gthread": 16}  # at most, per worker process
 CLIENTS = 24
-ROUNDS = 12  # more than there is time for
+ROUNDS = 12  # more than fit into the time
 WAITING = "select count(*) from pg_stat_activity where wait_event = 'SyncRep'"
 
 
@@ -29,7 +29,7 @@ WAITING = "select count(*) from pg_stat_activity where wait_event = 'SyncRep'"
 @pytest.mark.parametrize("worker", SESSIONS)
 def test_calls_given_up_leave_no_back_end_each(worker: str) -> None:
     with replicated() as (first, (second, second_url), primary, standby, _):
-        # Each call is of an account of its own: one account's would wait for its row, and not for the standby.
+        # Each call has its own account: calls of one account would wait for its row instead of the standby.
         holders = [accounts.create_account(primary, "standard") for _ in range(CLIENTS * ROUNDS)]
         make_synchronous(primary, standby)
         first_url = f"postgresql://sepu@/postgres?host={quote(str(first / 'socket'), safe='')}"

@@ -1,4 +1,4 @@
-"""Stopping and reloading the server loses nothing that a retry would not find."""
+"""Stopping or reloading the server loses nothing that a retry would not find."""
 
 import asyncio
 import random
@@ -40,13 +40,13 @@ def test_term_finishes_what_is_in_flight(
         asked = threads.submit(server.match, issued, "in-flight")
         until(lambda: connection.execute("select from pg_locks where not granted").fetchone() is not None)
         server.process.send_signal(signal.SIGTERM)
-        time.sleep(0.2)  # it may end now
+        time.sleep(0.2)  # time for it to end
         session.rollback()
         assert asked.result().status == 200
         assert server.process.wait(STOP_SECONDS) == 0
 
 
-@pytest.mark.parametrize("patient", EACH_WORKER[:2])  # meinheld waits for its proxy to hang up
+@pytest.mark.parametrize("patient", EACH_WORKER[:2])  # meinheld waits until its proxy hangs up
 def test_idle_connections_do_not_delay_the_end(patient: str, database_url: str) -> None:
     with serving(patient, database_url, workers=1) as server, server.socket() as silent:
         assert server.request("GET", "/healthz", keep=True).status == 200
@@ -65,7 +65,7 @@ def test_term_is_heard_while_a_worker_starts(database_url: str) -> None:
             assert server.process.wait(STOP_SECONDS) == 0
 
 
-# A new worker is sent a signal before it has handlers of its own.
+# Sends a new worker a signal before it has its own handlers.
 SIGNALLED = """
 import os, signal
 from sepu.server.gunicorn import default_signals_in_children
@@ -86,7 +86,7 @@ def test_a_new_worker_loses_no_signal(name: str) -> None:
 
 
 def reload(server: Server) -> None:
-    """HUP, and the wait for new workers in the place of the old ones."""
+    """Sends HUP, and waits until new workers have replaced the old ones."""
     old = set(server.workers())
     server.process.send_signal(signal.SIGHUP)
 
@@ -97,7 +97,7 @@ def reload(server: Server) -> None:
     until(all_are_new, seconds=60, why=server.log.read_text)
 
 
-# A new worker that accepts only when there is a file.
+# A new worker that accepts only once a file exists.
 HELD_BACK = """
 import asyncio, pathlib
 from sepu.cli.main import main

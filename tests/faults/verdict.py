@@ -1,4 +1,4 @@
-"""What clients were told, judged by itself and by what the ledger holds in the end."""
+"""The verdict on clients' answers: among themselves, and against the ledger."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ from sepu.database.opening import connect
 
 KINDS = (
     "lost",  # answered, but not stored as it was answered
-    "doubled",  # charged otherwise than once for each answer
+    "doubled",  # not charged exactly once per answer
     "stuck",  # not answered in time
-    "wrong",  # what no client should see, and what cannot all be true
+    "wrong",  # answers that no client should see, and contradictions
 )
-SHOWN = 5  # findings in full; more would say the same
+SHOWN = 5  # findings printed; more would repeat them
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is wrong, each with its kind."""
+    """The findings, each with its kind."""
 
     findings: list[Finding]
 
@@ -32,19 +32,19 @@ class Verdict:
         return ", ".join(f"{counted[kind]} {kind}" for kind in KINDS)
 
     def explain(self) -> str:
-        """Shows the first findings, for people."""
+        """Formats the first findings for people."""
         return "\n".join(f"{kind}: {what}" for kind, what in self.findings[:SHOWN])
 
 
 def until_stored(url: str, results: int) -> None:
-    """Waits until the ledger holds so many results: until clients have been served."""
+    """Waits until the ledger holds `results` results, and so until clients have been served."""
     count = "select count(*) >= %s from sepu.stored_result"
     with connect(url) as watching:
         until(lambda: watching.execute(count, [results]).fetchall() == [(True,)], seconds=60)
 
 
 def judge(connection: psycopg.Connection, memory: Memory) -> Verdict:
-    """Judges all that happened in a database; the accounts were used by nobody but these clients."""
+    """Judges all that happened in a database whose accounts only these clients used."""
     findings = contradictory(connection, memory.history)
     findings += [("doubled", str(difference)) for difference in audit(connection).differences]
     findings += [("stuck", f"{name}") for name in sorted(memory.stuck)]
@@ -53,5 +53,5 @@ def judge(connection: psycopg.Connection, memory: Memory) -> Verdict:
 
 
 def contradictory(connection: psycopg.Connection, history: History) -> list[Finding]:
-    """Finds what contradicts in a history of accounts that nobody else used, each with its kind."""
+    """Finds contradictions in a history of accounts that nobody else used, each with its kind."""
     return contradictions(history, read_ledger(connection, history.accounts()))

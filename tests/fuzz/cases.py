@@ -1,4 +1,4 @@
-"""The numbered cases of a run: few of them, or with SEPU_FUZZ_SEED those from it on, for SEPU_FUZZ_SECONDS."""
+"""The numbered cases of a run: a few, or with SEPU_FUZZ_SEED those from that number on, for SEPU_FUZZ_SECONDS."""
 
 import os
 import time
@@ -17,7 +17,7 @@ Play = Callable[[Iterator[int]], Iterator[Played]]
 
 
 def numbers(few: int) -> Iterator[int]:
-    """So many, or at least one; then the time begins when that is taken."""
+    """In a short run the first `few`; otherwise at least one, after which the time begins."""
     if IS_SHORT:
         yield from range(few)
         return
@@ -27,7 +27,7 @@ def numbers(few: int) -> Iterator[int]:
 
 
 def run(play: Play, few: int, least: dict[str, int]) -> None:
-    """Plays, and wants no fault. A short run tries each kind so often at least."""
+    """Plays the cases, and fails on any fault. A short run must try each kind at least as often as `least` says."""
     tried, faults = Counter[str](), []
     for number, kind, fault in play(numbers(few)):
         tried[kind] += 1

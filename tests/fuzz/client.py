@@ -1,7 +1,7 @@
 """A hostile service against both clients: `make fuzz WHAT=client`.
 
 Its answers come from a grammar, over real sockets and on each way to a service. Every call ends by its deadline with a
-result or an error of the client's own; what `sepu-client` would print commands no terminal; nothing stays open.
+result or an error of the client's own; `sepu-client` prints no control characters; no connection stays open.
 """
 
 import json
@@ -26,8 +26,8 @@ import sepu_client
 from sepu_client import command
 
 TIMEOUT, DEADLINE = 0.2, 0.5
-LATE = 10.0  # seconds; the machine may be busy, and what hangs takes 20
-MAX_GROWTH_KIB = 300 << 10  # each of the calls at a time may read a mebibyte and parse it
+LATE = 10.0  # seconds; allows for a busy machine, while a hang takes 20
+MAX_GROWTH_KIB = 300 << 10  # each concurrent call may read and parse a mebibyte
 THREADS = 16
 CALLS: dict[str, Callable[[AnyClient], object]] = {
     "match": lambda client: client.match(["#c83c23"]),
@@ -39,7 +39,7 @@ DROPS = [b" ", b"X: y\r\n", b"1\r\n \r\n", b"HTTP/1.1 100 C\r\n\r\n", b"\x16\x03
 
 
 def _answer(rng: Random, call: str) -> bytes:
-    """One answer, and perhaps what nobody asked for before and after it."""
+    """One answer, sometimes with unexpected bytes before and after it."""
     if rng.random() < 0.2:
         return made(rng, "answer")
     content = made(rng, rng.choice([*16 * [call], *3 * ["error"], "space", "body"]))
@@ -60,7 +60,7 @@ def _answer(rng: Random, call: str) -> bytes:
 
 
 def _steps(rng: Random, way: str, call: str) -> list[Step]:
-    """What the peer does to a connection: the steps of its way, an answer in pieces, and an end."""
+    """The peer's steps on a connection: those of its way, an answer in pieces, and an end."""
     steps = list(WAYS[way])
     if rng.random() < 0.25:
         steps = steps[: rng.randrange(len(steps) + 1)]
@@ -87,7 +87,7 @@ def _case(seed: int) -> Played:
     fault = None
     with listening(way, _steps(rng, way, call)) as peer:
         with CLIENTS[kind](api_key="sepu_key", timeout=TIMEOUT, deadline=DEADLINE, **peer.options) as client:
-            for _ in range(rng.choice([1, 1, 2])):  # the second perhaps on the same connection
+            for _ in range(rng.choice([1, 1, 2])):  # the second may use the same connection
                 began = time.monotonic()
                 outcome: Any = None
                 try:
@@ -107,7 +107,7 @@ def _case(seed: int) -> Played:
 
 
 def _is_held(peer: Peer) -> bool:
-    """Whether the client still has its end. One that floods a closed end may learn of that only after a while."""
+    """Whether the client still has its end. A client may notice a closed connection late while it is flooded."""
     try:
         end = peer.socket.getpeername()
     except OSError:
@@ -116,9 +116,9 @@ def _is_held(peer: Peer) -> bool:
 
 
 def _wrongly_printed(outcome: Any) -> str | None:
-    """What is wrong with what the command prints, if anything is."""
+    """What is wrong with the command's output, if anything."""
     if isinstance(outcome, sepu_client.Library):
-        return None  # it does not print that
+        return None  # the command does not print a library
     failed = isinstance(outcome, Exception)
     lines = (
         [str(outcome)] if failed else [line for kind in (False, True) for line in command.lines(outcome, as_json=kind)]

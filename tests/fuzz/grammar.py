@@ -1,7 +1,7 @@
-"""A grammar of what a hostile service answers: heads, bodies, and JSON as our service writes it.
+"""A grammar of a hostile service's answers: heads, bodies, and JSON as our service writes it.
 
-Each rule has its choices. `<rule>` stands for one of that rule's, `<rule>{1,3}` for one or three of them, and
-`<bytes>{20}` for so many bytes at random.
+Each rule has its choices. `<rule>` stands for one of them, `<rule>{1,3}` for one or three, and `<bytes>{20}` for 20
+random bytes.
 """
 
 import gzip
@@ -20,14 +20,14 @@ def _words(text: str) -> list[str]:
 RULES: dict[str, list[str]] = {
     "digit": list("0123456789"),
     "number": ["<digit>{1,2,3,9,10,19,400,5000}", *_words("-5 +5 1e9 0x10 inf nan １２３"), ""],
-    # A date of HTTP, mostly.
+    # Mostly an HTTP date.
     "year": [*3 * ["<digit>{4}"], "<digit>{1,2,5,11,30}", "２０３７", "-1", ""],
     "zone": [*_words("GMT UTC EST Z"), "", "+<digit>{2,4,14,40}", "-<digit>{4}", "<bytes>{3}"],
     "weekday": ["Wed, ", "Wednesday, ", " ", "X,", "Wed, Wed, "],
     "month": [" Oct ", "-Oct-", "-Okt-", "13", ""],
     "time": ["<digit>{2,2,9}:<digit>{2,2,9}:<digit>{0,2,2,9}", "<digit>{2}.<digit>{2}"],
     "date": [*2 * ["<weekday><digit>{1,2,2,12}<month><year> <time> <zone>"], "Sun Nov  6 08:49:37 <year>"],
-    # Headers that ask something of the client.
+    # Headers that the client acts on.
     "retry after": ["Retry-After: <number>", "retry-after:<date>", "Retry-After: <date>", "Retry-After: <bytes>{1,40}"],
     "host": [
         *_words("xn--a 127.0.0.1 169.254.169.254 [::1] [ [::1 localhost a..b %00 ſ.example 例え。テスト"),
@@ -54,7 +54,7 @@ RULES: dict[str, list[str]] = {
     "end of line": [*4 * ["\r\n"], "\n"],
     "asks": ["<retry after>", "<retry after>", "<location>", "<cookie>", "<encoding>"],
     "header": [*5 * ["<asks><end of line>"], *(f"<{name}><end of line>" for name in ("length", "framing", "other"))],
-    # A whole answer, and what nobody asked for behind it.
+    # A whole answer, and unexpected bytes after it.
     "status": _words("200 204 301 302 303 307 308 400 401 407 410 429 500 503"),
     "odd status": ["<status>", *_words("101 103 000 099 600 999 20 2000 -200 ２００"), "", "<digit>{3}", "<bytes>{3}"],
     "version": [*4 * ["HTTP/1.1"], "HTTP/1.0", "HTTP/2", "HTTP/0.9", "ICY", "", "<bytes>{8}"],
@@ -71,12 +71,12 @@ RULES: dict[str, list[str]] = {
         "<bytes>{9}",
     ],
     "answer": [
-        # What every client can read, so that it has to do with what is in it.
+        # Heads that every client can parse, so that it reads the body.
         "HTTP/1.1 <status> \r\n<asks>\r\n\r\n<body><second>",
         "HTTP/1.1 <status> \r\n<asks>\r\n<asks>\r\n\r\n<body><second>",
         *2 * ["<interims><version> <odd status><reason>\r\n<header>{0,1,1,2,3,6,200}\r\n<body><second>"],
     ],
-    # An answer of our service, with what is hostile in places.
+    # An answer of our service, with hostile content in places.
     "evil": [*_words(r"\u001b[2J \u009b31m \u2028\u0000 \ud800 \udb40\udc41 红"), "\u202e", "\x9b2J", "x" * 5000],
     "text": [*4 * ['"a"'], '"a<evil>"', '"<evil>"'],
     "units": [*200 * ["9"], *_words("0 -1 1e999 -1e308 NaN -Infinity 1.5 00 0x1 true null"), '"1"', "1" * 5000],
@@ -107,12 +107,12 @@ RULES: dict[str, list[str]] = {
         "<header>{0,0,0,1,2,200}",
     ],
 }
-# A reference, or so many of them.
+# A reference, and its repeat counts.
 _REFERENCE = re.compile(r"<([a-z][a-z ]*)>(?:\{([\d,]+)\})?")
 
 
 def made(rng: Random, rule: str) -> bytes:
-    """Returns one of what the rule allows."""
+    """Returns a random expansion of the rule."""
     return _expanded(rng, f"<{rule}>").encode("utf-8", "surrogateescape")
 
 

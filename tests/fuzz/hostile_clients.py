@@ -1,8 +1,8 @@
-"""Hostile clients against a real server, and what must hold all the while.
+"""Hostile clients against a real server, and what must hold throughout.
 
-The answers to what was sent whole and unchanged must come first, in order, each its own request's; whatever else is
-answered must be whole and in the contract's form. A cut request is never charged. No worker dies, none keeps anybody
-waiting, and in the end nothing is left of the connections.
+The answers to whole, unchanged requests must come first and in order, each its own request's; any other answer must be
+complete and in the contract's form. A cut request is never charged. No worker dies or keeps anybody waiting, and in the
+end nothing is left of the connections.
 """
 
 import re
@@ -32,9 +32,9 @@ from sepu.admin.usage import show_usage
 from sepu.http.errors import ERRORS
 
 CLIENTS = 8
-ANSWER_SECONDS = 10.0  # in which a client has all answers to what it sent whole
-QUIET_SECONDS = 0.15  # a client that cannot know whether more comes waits so long for it
-SETTLE_SECONDS = 70.0  # in which all that the clients left behind must be gone; nginx keeps idle connections for 60
+ANSWER_SECONDS = 10.0  # in which a client gets all answers to its whole requests
+QUIET_SECONDS = 0.15  # a client's wait where it cannot know whether more comes
+SETTLE_SECONDS = 70.0  # in which all connections must be gone; nginx keeps idle ones for 60
 SPARE_DESCRIPTORS = 12  # the pools' connections come and go
 SHOWN = 20
 SHOWN_BYTES = 600
@@ -42,7 +42,7 @@ SHOWN_BYTES = 600
 
 @dataclass
 class Report:
-    """What happened."""
+    """The results of a campaign."""
 
     connections: int = 0
     requests: int = 0
@@ -63,7 +63,7 @@ class Report:
 
 
 def _answers(data: bytes) -> Iterator[Response]:
-    """The final answers in what came back; raises ValueError at one that is not whole."""
+    """The final answers in the received data; raises ValueError at an incomplete one."""
     while data:
         head, end, rest = data.partition(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").split("\r\n")
@@ -82,10 +82,10 @@ def _answers(data: bytes) -> Iterator[Response]:
 
 
 class Campaign:
-    """Clients over one server, until the time is up."""
+    """Clients against one server, until time is up."""
 
     def __init__(self, server: Server, connection: psycopg.Connection, seed_: int, hang: float) -> None:
-        """A probe that takes longer than `hang` seconds is one."""
+        """A probe that takes longer than `hang` seconds counts as a hang."""
         self.report = Report()
         self._hang = hang
         self._server = server
@@ -93,15 +93,15 @@ class Campaign:
         self._seed = seed_
         self._lock = threading.Lock()
         self._request_ids: set[str] = set()
-        self._cut: set[tuple[str, str]] = set()  # account and idempotency key that must not be charged
-        self._charged: set[tuple[str, str]] = set()  # and that must
+        self._cut: set[tuple[str, str]] = set()  # account and idempotency key, must not be charged
+        self._charged: set[tuple[str, str]] = set()  # must be charged
         set_plan(connection, "fuzz", {"color_match": 10**8, "color_search": 10**8}, requests_per_minute=10**8)
         self._accounts = [accounts.create_account(connection, "fuzz") for _ in range(CLIENTS + 1)]
 
     def run(self, seconds: float) -> Report:
-        """Runs all clients and the probe, then looks at what they left."""
+        """Runs all clients and the probe, then checks what they left."""
         self._probe()
-        time.sleep(1)  # the first worker makes the server ready; the others are about to be
+        time.sleep(1)  # the server is ready with its first worker; the others follow
         before = self._descriptors()
         end = time.monotonic() + seconds
         with ThreadPoolExecutor(CLIENTS + 1) as threads:
@@ -172,7 +172,7 @@ class Campaign:
         except TimeoutError:
             if data == whole:
                 self._violation(f"no end of answers to {whole[:SHOWN_BYTES]!r}")
-        except OSError:  # a reset by the server, or by its death
+        except OSError:  # the server reset the connection, or died
             watched = False
         self._judge(account_id, seeds, data, answer, watched=watched)
 
@@ -205,7 +205,7 @@ class Campaign:
             if place < len(answers):
                 found = answers[place]
                 if found.status >= 500:
-                    continue  # the ledger was late; counted
+                    continue  # the ledger was late; the report counts it
                 if found.status != one.status or one.mark not in found.body:
                     self._violation(f"answer {place} is {found} to {one.data[:SHOWN_BYTES]!r}")
                 elif found.status == 200 and one.idempotency_key is not None:

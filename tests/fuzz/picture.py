@@ -1,8 +1,8 @@
 """Hostile picture files, each read in a process of limited memory and time: `make fuzz WHAT=picture`.
 
-A file is made from pictures of every format: their parts (chunks, segments, boxes) are repeated, dropped, exchanged and
-mixed, then bytes are changed. It must give an answer or an ImageError that says what to do, without another process, a
-socket or a written file. `python -m tests.fuzz.picture 4711 FILE` writes one case.
+A file is made from pictures of every format: parts (chunks, segments, boxes) are repeated, dropped, exchanged and
+mixed, then bytes are changed. Reading must return pixels or raise an ImageError that says what to do, without another
+process, a socket or a written file. `python -m tests.fuzz.picture 4711 FILE` writes one case.
 """
 
 import faulthandler
@@ -32,10 +32,10 @@ from sepu import limits
 from sepu.library.images import ImageError, count_pixels, read_image
 from sepu.library.release import load_release
 
-HANG_SECONDS = 40.0  # of one case, which takes far less; the machine may be busy
+HANG_SECONDS = 40.0  # per case, which normally takes far less
 PIXELS = 2**20
 MEMORY_BYTES = 300 * 2**20  # more than that many pixels need
-ADDRESSES_BYTES = 4 * 2**30  # what is reserved; WebP's decoder reserves 1.4 GB for a large canvas, and does not use it
+ADDRESSES_BYTES = 4 * 2**30  # reserved, not used: WebP's decoder reserves 1.4 GB for a large canvas
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 ENDINGS = [".png", ".jpg", ".gif", ".bmp", ".tif", ".webp", ".avif", ".eps", ".psd", ".fits", ""]
@@ -46,13 +46,13 @@ FORMS = ["B", ">H", "<H", ">I", "<I"]
 NUL = [b"\0"]
 FOREIGN = ["EPS", "PPM", "PCX", "TGA", "SGI", "ICO", "SPIDER", "DDS", "JPEG2000", "XBM", "MSP"]
 POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n{} loop\n"
-# What no decoding does (PEP 578).
+# Audit events (PEP 578) that no decoding may raise.
 FORBIDDEN = ("subprocess.", "os.exec", "os.fork", "os.posix_spawn", "os.system", "os.remove", "os.rename", "socket.")
 
 
 @cache
 def seeds() -> dict[str, list[bytes]]:
-    """Small pictures by their format, in many of its kinds."""
+    """Small pictures by format, in many variants of each."""
     rgb = Image.radial_gradient("L").resize((24, 18)).convert("RGB")
     rgb.paste((200, 60, 35), (3, 3, 9, 9))
     frames: dict[str, Any] = {"save_all": True}
@@ -93,7 +93,7 @@ def seeds() -> dict[str, list[bytes]]:
     return made
 
 
-# How a part begins: a chunk of PNG or RIFF, a segment of JPEG, a block of GIF, an entry of TIFF, a box of AVIF.
+# The start of a part: a chunk of PNG or RIFF, a segment of JPEG, a block of GIF, an entry of TIFF, a box of AVIF.
 PARTS = {
     "PNG": rb"(?s)....(?=IHDR|PLTE|IDAT|IEND|tRNS|iCCP|zTXt|iTXt|eXIf|acTL|fcTL|fdAT)",
     "JPEG": rb"\xff[^\0\xff]",
@@ -111,7 +111,7 @@ def _parts(name: str, data: bytes) -> list[bytes]:
 
 
 def _mixed(rng: Random, name: str, data: bytes) -> bytes:
-    """The file with other parts, or the same ones in another order or number."""
+    """The file with foreign parts, or its own in another order or number."""
     parts = _parts(name, data)
     for _ in range(rng.choice([1, 1, 2, 5])):
         at = rng.randrange(len(parts))
@@ -135,13 +135,13 @@ def _mixed(rng: Random, name: str, data: bytes) -> bytes:
 
 
 def _sound(chunk: bytes) -> bytes:
-    """The chunk of PNG with its true length and CRC."""
+    """The PNG chunk with its correct length and CRC."""
     kind, content = chunk[4:8].ljust(4, b"x"), chunk[8:-4]
     return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
 
 def _changed(rng: Random, data: bytes) -> bytes:
-    """The same with other bytes in some places; more often at the beginning, where sizes are."""
+    """The data with other bytes in some places; more often at the beginning, where sizes are."""
     for _ in range(rng.choice([1, 1, 1, 2, 4])):
         first = rng.choice([16, 64, 10**6])
         if rng.random() < 0.5:
@@ -155,7 +155,7 @@ def _changed(rng: Random, data: bytes) -> bytes:
 
 
 def made(number: int) -> tuple[str, bytes]:
-    """The ending and the content of a file."""
+    """The extension and content of a file."""
     rng = Random(number)
     name = rng.choice([*PARTS, *PARTS, "BMP", *FOREIGN])
     data = rng.choice(seeds()[name])
@@ -167,8 +167,8 @@ def made(number: int) -> tuple[str, bytes]:
 
 
 def read(directory: str) -> None:
-    """Reads the cases whose numbers come on standard input; writes what each came to on standard output."""
-    # What a decoder or its child may print is no answer, and no child keeps this pipe open.
+    """Reads the cases whose numbers come on standard input; writes their outcomes to standard output."""
+    # A decoder's or child's output must not mix with the answers, and no child may keep this pipe open.
     answers, errors = os.fdopen(os.dup(1), "w"), sys.stderr
     os.dup2(2, 1)
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES_BYTES, ADDRESSES_BYTES))
@@ -184,7 +184,7 @@ def read(directory: str) -> None:
             done.append(f"{event} {arguments}")
 
     sys.addaudithook(audit)
-    # libtiff, too, prints its errors, but on the file and not here; no Python program can stop it.
+    # libtiff prints its errors to file descriptor 2, past this; Python cannot stop it.
     sys.stderr = printed = io.StringIO()
     before = _peak()
 
@@ -228,7 +228,7 @@ def _peak() -> int:
 
 
 def play(numbers: Iterator[int]) -> Iterator[Played]:
-    """Says of a case that ends the process so; then a new process goes on."""
+    """Reports a case that ends the process as a fault; a new process continues."""
     case = next(numbers, None)
     while case is not None:
         with (
@@ -256,7 +256,7 @@ def play(numbers: Iterator[int]) -> Iterator[Played]:
                 kind, _, fault = (found or f"FAULT it ended: {log.read()[-600:]!r}").partition(" ")
                 yield case, kind, fault or None
                 case = next(numbers, None)
-            os.killpg(process.pid, signal.SIGKILL)  # with what it may have started
+            os.killpg(process.pid, signal.SIGKILL)  # and any children
 
 
 if __name__ == "__main__":

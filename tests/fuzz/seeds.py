@@ -1,4 +1,4 @@
-"""Requests of every endpoint whose answers are known, and what may be done to their bytes."""
+"""Requests to every endpoint with known answers, and mutations of their bytes."""
 
 import json
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from random import Random
 
 @dataclass(frozen=True)
 class Seed:
-    """A request, and its answer: the status, and what the body contains and no other request's would."""
+    """A request, and its answer: the status, and content of the body that no other request's answer has."""
 
     data: bytes
     status: int
@@ -35,12 +35,12 @@ def chunked(rng: Random, body: bytes) -> bytes:
 
 
 def seed(rng: Random, api_key: str, account_id: str, number: int, *, last: bool) -> Seed:
-    """One request; `number` is its own, and the `last` of a connection asks to close it."""
+    """One request with a unique `number`; the `last` of a connection asks to close it."""
     bearer = f"Authorization: Bearer {api_key}"
-    idempotency_key = f"fuzz-{number:08d}-{rng.getrandbits(40):010x}"  # no mutation makes another request's of it
+    idempotency_key = f"fuzz-{number:08d}-{rng.getrandbits(40):010x}"  # no mutation can turn it into another request's
     metered = [bearer, f"Idempotency-Key: {idempotency_key}"]
     close = ["Connection: close"] if last else []
-    if rng.random() < 0.2:  # which a server may ignore (RFC 9110, 7.8)
+    if rng.random() < 0.2:  # a server may ignore this (RFC 9110, 7.8)
         upgrade = f"Upgrade: {rng.choice(['h2c', 'websocket'])}"
         close = [upgrade, f"Connection: {'upgrade, close' if last else 'Upgrade'}"]
     begin = rng.choice([b"", b"", b"\r\n"])  # RFC 9112, 2.2
@@ -77,7 +77,7 @@ def seed(rng: Random, api_key: str, account_id: str, number: int, *, last: bool)
     )
 
 
-# What is put anywhere, and where a line begins.
+# Inserted anywhere, and at the beginning of a line.
 PIECES = [
     b"\r\n", b"\n", b"\r", b"\r\n\r\n", b"\0", b"\xff\xfe", b" ", b"\t", b":", b";", b"%00", b"0\r\n\r\n", b"-1",
     b"\x7f", b"ffffffffffffffff\r\n", b"10000000000000001\r\n",
@@ -97,12 +97,12 @@ LINES = [
 
 
 def mutate(rng: Random, data: bytes, pieces: Sequence[bytes] = PIECES, lines: Sequence[bytes] = LINES) -> bytes:
-    """One to three changes."""
+    """Makes one to three changes."""
     for _ in range(rng.choice([1, 1, 2, 3])):
         at = rng.randrange(len(data) + 1)
         span = data[at : at + rng.choice([1, 2, 8, 64, 1000])]
         rest = data[at + len(span) :]
-        begins = data.rfind(b"\n", 0, at) + 1  # of the line
+        begins = data.rfind(b"\n", 0, at) + 1  # beginning of the line
         piece = rng.choice([rng.choice(pieces), rng.choice(pieces), rng.randbytes(rng.choice([1, 4, 300]))])
         match rng.randrange(12):
             case 0 | 1:

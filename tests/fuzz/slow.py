@@ -1,7 +1,7 @@
-"""Inputs that are slow to read: the readers of each boundary, their worst inputs known, and a search for worse ones.
+"""Inputs that are slow to read: the readers at each boundary, their worst known inputs, and a search for worse ones.
 
-The processor's time guides the search, and the instructions that valgrind counts decide: a fault is an input of which
-four times the size takes more than ten times as many. test_growth.py runs both; `make fuzz WHAT=slow` searches longer.
+Processor time guides the search; instructions counted by valgrind decide: an input is a fault if four times its size
+takes more than ten times the instructions. test_growth.py runs both; `make fuzz WHAT=slow` searches longer.
 """
 
 import gc
@@ -26,8 +26,8 @@ from sepu.errors import InputError, SepuError
 
 ROOT = Path(__file__).parents[2]
 SIZES = (4096, 16384)
-GROWTH = 6.25  # of an input of four times the size; 16 would be a square
-ONCE = 2e-3  # seconds: what is faster says nothing of its growth
+GROWTH = 6.25  # for four times the size; 16 would be quadratic
+ONCE = 2e-3  # seconds; anything faster is too short to judge its growth
 KEPT = 8
 SHORTEST = 1024
 TOKENS = [
@@ -41,7 +41,7 @@ Read = Callable[[bytes], object]
 
 @cache
 def strangers() -> dict[str, Read]:
-    """Returns what reads each kind of input of a request before its key is known."""
+    """Returns the reader of each kind of input that a request has before its key is known."""
     from falcon.testing import create_environ
 
     from sepu.http.request import TimedRequest
@@ -67,7 +67,7 @@ def strangers() -> dict[str, Read]:
 
 @cache
 def others() -> dict[str, Read]:
-    """Returns what reads files, answers of other servers, and colours and names that a program passes on."""
+    """Returns the readers of files, of other servers' answers, and of colours and names that a program passes on."""
     from sepu.admin import receipts
     from sepu.admin.charges import read_log_line
     from sepu.library.palette_files import READERS
@@ -97,7 +97,7 @@ def others() -> dict[str, Read]:
 
 
 def reader(name: str) -> Read:
-    """Returns a reader, without the errors that it raises."""
+    """Returns a reader that suppresses its expected errors."""
     return partial(_quietly, strangers()[name] if name in strangers() else others()[name])
 
 
@@ -107,11 +107,11 @@ def _quietly(read: Any, content: bytes) -> None:
 
 
 def repeated(before: bytes, unit: bytes, after: bytes = b"") -> Callable[[int], bytes]:
-    """Returns what makes an input of any size of a unit."""
+    """Returns a function that repeats a unit to an input of any size."""
     return lambda size: before + unit * ((size - len(before) - len(after)) // len(unit)) + after
 
 
-# The first of each boundary took time that grew by the square or worse, or a thousand times as long as others.
+# The first of each boundary once took quadratic time or worse, or a thousand times as long as others.
 WORST: dict[str, list[Callable[[int], bytes]]] = {
     "body": [
         repeated(b'[1e400,"', b'\\"'),
@@ -138,7 +138,7 @@ WORST: dict[str, list[Callable[[int], bytes]]] = {
     ".json": [
         lambda size: b"[" * 30 + b"1," * (size // 2 - 31) + b"1" + b"]" * 30,
         lambda size: b'{"%b":{%b}}' % (b"a" * (size // 2), b",".join(b'"%d":"#fff"' % n for n in range(size // 28))),
-        # References to references, and groups that extend others.
+        # Aliases of aliases, and groups that extend groups.
         lambda size: b'{"$value":1%b}' % b"".join(b',"%d":{"$value":"{%d}"}' % (n, n + 1) for n in range(size // 24)),
         lambda size: b'{"$value":1%b}' % b"".join(b',"%d":{"$extends":"{%d}"}' % (n, n + 1) for n in range(size // 26)),
         lambda size: (
@@ -162,9 +162,9 @@ WORST: dict[str, list[Callable[[int], bytes]]] = {
 
 
 def instructions(inputs: Mapping[str, Sequence[tuple[str, bytes]]]) -> dict[str, list[int]]:
-    """Counts the instructions that the readers take for inputs of growing sizes, all in one process.
+    """Counts the readers' instructions for inputs of growing sizes, all in one process.
 
-    After a count of more than GROWTH times the one before, larger inputs are not read: they could take minutes.
+    After a count of more than GROWTH times the previous one, larger inputs are skipped: they could take minutes.
     """
     with TemporaryDirectory() as directory:
         path = Path(directory)
@@ -196,14 +196,14 @@ def main(directory: str) -> None:
 
 
 def play(numbers: Iterator[int]) -> Iterator[Played]:
-    """Changes the slowest inputs of one boundary after the other, and keeps what takes longer a byte."""
+    """Changes the slowest inputs of each boundary in turn, and keeps those that take more time per byte."""
     names = [*strangers(), *others()]
     kept = {name: [(0.0, made(1024)) for made in WORST.get(name, WORST[".csv"])] for name in names}
     for number in numbers:
         rng, name = Random(number), names[number % len(names)]
         pool = kept[name]
         content = _changed(rng, rng.choice(pool)[1])
-        content *= -(-SHORTEST // len(content))  # of a short one the call is what takes time
+        content *= -(-SHORTEST // len(content))  # for a short input the call itself dominates
         seconds, fault = min(_seconds_of(name, content) for _ in range(3)), None
         pool.append((seconds / len(content), content))
         pool.sort(reverse=True)
@@ -224,7 +224,7 @@ def _seconds_of(name: str, content: bytes) -> float:
 
 
 def _fault(name: str, content: bytes) -> str | None:
-    """Returns what is wrong with an input that seemed slow, by its instructions."""
+    """Returns a description if the instruction counts confirm a slow input."""
     if callgrind.valgrind() is None:
         return None
     [[few, many]] = instructions({name: [(name, content), (name, _longer(content, 4))]}).values()
@@ -252,7 +252,7 @@ def _changed(rng: Random, content: bytes) -> bytes:
 
 
 def _longer(content: bytes, times: int) -> bytes:
-    """Returns an input of so many times the size, by its longest repeated part."""
+    """Returns an input `times` the size, by repeating its middle."""
     middle = len(content) // 2
     return content[:middle] + content[middle : middle + 64] * (len(content) * (times - 1) // 64) + content[middle:]
 

@@ -1,6 +1,6 @@
-"""What is hostile at one boundary. `make fuzz` plays it for minutes: `make fuzz WHAT=wire SECONDS=300 SEED=7`.
+"""Hostile input at one boundary. `make fuzz` plays it for minutes: `make fuzz WHAT=wire SECONDS=300 SEED=7`.
 
-The cases have numbers, and `SEED` is that of the first: `SECONDS=0 SEED=4711` plays the case 4711 alone.
+Cases are numbered, and `SEED` is the first number: `SECONDS=0 SEED=4711` plays case 4711 alone.
 """
 
 import os
@@ -16,7 +16,7 @@ from tests.harness.serving import serving
 from tests.server import wire_simulation
 
 WORKERS = {"uvloop": 4, "gthread": 2} if IS_SHORT else {os.environ.get("WORKER", "uvloop"): SECONDS}
-HANG_SECONDS = 10.0 if IS_SHORT else 2.0  # on a quiet machine no probe takes a tenth of that
+HANG_SECONDS = 10.0 if IS_SHORT else 2.0  # on an idle machine no probe takes a tenth of that
 
 pytestmark = pytest.mark.slow
 
@@ -41,6 +41,6 @@ def test_wire(worker: str, database_url: str, connection: psycopg.Connection) ->
 
 @pytest.mark.parametrize("play", [wire_simulation.play, wire_simulation.play_mutated])
 def test_wire_in_simulated_time(play: Callable[[int], Counter[str]]) -> None:
-    """tests/server/test_wire.py has its short form."""
+    """Its short form is in tests/server/test_wire.py."""
     for number in numbers(0):
         play(number)

@@ -1,4 +1,4 @@
-"""No input takes time that grows by the square: instructions are counted, and nothing is timed."""
+"""No input takes quadratic time: instructions are counted, nothing is timed."""
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Calls a generated client that runs as a process of its own."""
+"""Calls a generated client in a separate process."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -13,9 +13,9 @@ from tests.harness.processes import running
 
 @dataclass(frozen=True)
 class Answer:
-    """What a client tells of a response.
+    """A client's view of a response.
 
-    Names of headers are in lower case. The type is the body's, if the language still knows it; the code an error's.
+    Header names are in lower case. `type` is the body's, if the language knows it; `code` the error's.
     """
 
     status: int
@@ -30,7 +30,7 @@ Client = Callable[..., Answer]
 
 @contextmanager
 def calling(command: Command) -> Iterator[Client]:
-    """What calls a client, which runs until the block ends."""
+    """Yields a function that calls a client, which runs until the block ends."""
     with (
         running(command, stdin=PIPE, stdout=PIPE, text=True, encoding="utf-8") as process,
         cast("IO[str]", process.stdin) as requests,

@@ -1,4 +1,4 @@
-"""One server, what later becomes of it, and each generated client in turn."""
+"""One server, its later version, and each generated client in turn."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ __all__ = ["uvloop"]
 
 
 def grown(value: Any) -> Any:
-    """Returns the same with what a later service may add: a member in each object, and a new mode."""
+    """Returns the value with additions of a later service: a member in each object, and a new mode."""
     if isinstance(value, list):
         return [grown(item) for item in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Clients that generators make of the OpenAPI document, against the running service. Nothing in them is edited."""
+"""Unedited clients generated from the OpenAPI document, against the running service."""
 
 import json
 from uuid import uuid4
@@ -14,7 +14,7 @@ from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey
 from sepu.admin.plans import set_plan
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # the first waits for a generator and a compiler
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # the first test waits for a generator and a compiler
 
 SCARLET = {"r": 200, "g": 60.123456789012, "b": 36.5}  # more digits than a float32 has
 
@@ -50,7 +50,7 @@ def test_an_answer_today_and_what_is_added_later(
     key = str(uuid4())
     today = call(operation, key, **given)
     check(today, 200, kind)
-    if operation == "matchColors":  # all numbers, and the headers of a charge, are the service's own
+    if operation == "matchColors":  # all numbers, and the headers of a charge, equal the service's
         headers = {"Authorization": f"Bearer {issued.api_key}", "Idempotency-Key": key}
         body = json.dumps(given).encode()
         plain = uvloop.request("POST", "/v1/match", {**headers, "Content-Type": "application/json"}, body)
@@ -85,7 +85,7 @@ def test_errors(call: Client, issued: IssuedKey) -> None:
     check(refused, 422, "MatchInputError", "invalid_rgb")
     assert refused.headers["x-error-pointer"] == "/colors/0/r"
     check(call("searchColors", str(uuid4()), q="hong", limit=11), 422, "SearchInputError", "invalid_limit")
-    # One that the operation does not list.
+    # An error that the operation does not list.
     check(call("searchColors", str(uuid4()), q="a" * 9000), 414, "OtherError", "uri_too_long")
 
 

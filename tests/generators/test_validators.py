@@ -1,4 +1,4 @@
-"""Validators at their strictest: they find nothing in the OpenAPI document, not even to warn of."""
+"""Strict validators find nothing in the OpenAPI document, not even a warning."""
 
 import os
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from tests.programs import NODE_MODULES, node_program, program
 
 pytestmark = pytest.mark.slow
 
-# Nothing is asked of the network, nor told to it.
+# Without network access or telemetry.
 ENVIRONMENT = {**os.environ, "REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true"}
 PARSE = "(await import('@apidevtools/swagger-parser')).default.validate(process.argv[1])"
 
@@ -22,7 +22,7 @@ def swagger_cli(_: Path) -> Command:
 
 
 def swagger_parser(_: Path) -> Command:
-    node_program("swagger-cli")  # of the same package.json
+    node_program("swagger-cli")  # from the same package.json
     return [program("node", "nodejs npm"), "--input-type=module", f"--eval={PARSE}", "--"]
 
 

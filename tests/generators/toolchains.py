@@ -1,4 +1,4 @@
-"""Makes clients of the OpenAPI document and compiles them, each with the program beside this file that calls it."""
+"""Generates clients from the OpenAPI document and compiles them, each with the program here that calls it."""
 
 import importlib.resources
 import os
@@ -16,7 +16,7 @@ from tests.programs import NODE_MODULES, missing, node_program, program
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 SCRIPTS = Path(sysconfig.get_path("scripts"))
-# It has what clients in Java need, too: Jackson.
+# Also contains Jackson, for the Java client.
 GENERATOR = importlib.resources.files("openapi_generator_cli") / "openapi-generator.jar"
 ANNOTATIONS = Path("/usr/share/java/jakarta-annotation-api.jar")
 
@@ -33,7 +33,7 @@ OPTIONS = dict(
 
 
 def make(command: Command, directory: Path, **variables: str) -> str:
-    """Runs a generator or compiler, which has to succeed; returns what it printed."""
+    """Runs a generator or compiler, which must succeed; returns its output."""
     done = completed(command, cwd=directory, env={**os.environ, **variables}, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -45,7 +45,7 @@ def _openapi_generator(language: str, directory: Path) -> None:
 
 
 def go(directory: Path) -> Command:
-    """openapi-generator's, of the standard library alone."""
+    """openapi-generator's client, on the standard library alone."""
     compiler = program("go", "golang-go")
     _openapi_generator("go", directory / "colors")
     shutil.rmtree(directory / "colors" / "test")  # needs a package
@@ -57,7 +57,7 @@ def go(directory: Path) -> Command:
 
 
 def java(directory: Path) -> Command:
-    """openapi-generator's, with Java's own HTTP client."""
+    """openapi-generator's client, with Java's own HTTP client."""
     compiler = program("javac", "default-jdk-headless libjakarta-annotation-api-java")
     if not ANNOTATIONS.exists():
         missing(f"there is no {ANNOTATIONS} (Debian: apt install libjakarta-annotation-api-java)")
@@ -80,7 +80,7 @@ def typescript(directory: Path) -> Command:
 
 
 def python(directory: Path) -> Command:
-    """openapi-python-client's, with httpx."""
+    """openapi-python-client's client, with httpx."""
     where = [f"--path={PATH}", f"--output-path={directory / 'colors'}"]
     path = f"{SCRIPTS}:{os.environ['PATH']}"  # where it finds ruff
     generator = SCRIPTS / "openapi-python-client"

@@ -1,4 +1,4 @@
-"""Many accounts, found by number: each program that has the seed makes up the same keys."""
+"""Many accounts, found by number: each program with the seed derives the same keys."""
 
 import secrets
 from base64 import b32encode
@@ -14,10 +14,10 @@ from sepu.metering.key_format import Credential, KeyTags
 
 AMPLE = "load-ample"
 MUCH = 2_000_000_000
-# Apart from the ample ones, which count from 1.
+# Separate from the ample ones, which count from 1.
 SPENT_NUMBER, HELD_NUMBER, LIMITED_NUMBER = -1, -2, -3
 PLANS = {
-    SPENT_NUMBER: ("load-spent", 1, MUCH),  # the month's quota is used up
+    SPENT_NUMBER: ("load-spent", 1, MUCH),  # its monthly quota is used up
     HELD_NUMBER: ("load-held", MUCH, 1),  # one request a minute
     LIMITED_NUMBER: ("load-limited", MUCH, 120),  # two a second
 }
@@ -26,22 +26,22 @@ _DIGITS = str.maketrans("0189", "ghij")
 
 
 def account_id(number: int) -> str:
-    """64 bits of a hash, so that neighbours lie as far apart as real accounts."""
+    """64 bits of a hash, so that neighbours are as far apart as real accounts."""
     return md5(str(number).encode()).hexdigest()[:16].translate(_DIGITS)
 
 
 def id_in_sql(number: str) -> str:
-    """The same in SQL, of an expression."""
+    """The same in SQL, for an expression."""
     return f"translate(substr(md5(cast({number} as text)), 1, 16), '0189', 'ghij')"
 
 
 def hash_in_sql(number: str) -> str:
-    """pgbench cannot make up keys, so each account has a second one, whose hash is as good as any."""
+    """A second hash for each account, because pgbench cannot derive keys."""
     return f"sha256(convert_to({id_in_sql(number)}, 'UTF8'))"
 
 
 def key_secret(seed: str) -> bytes:
-    """What the tags of a load database's keys are made with."""
+    """The secret of the key tags in a load database."""
     return sha256(seed.encode()).digest()
 
 
@@ -52,7 +52,7 @@ def _tags(seed: str) -> KeyTags:
 
 @cache
 def api_key(seed: str, number: int) -> str:
-    """Whoever has the seed has all keys, so each state directory has its own."""
+    """Anybody with the seed can derive all keys, so each state directory has its own."""
     secret = b32encode(sha256(f"{seed}/{number}".encode()).digest()).decode().rstrip("=").lower()
     return _tags(seed).tagged(f"sepu_{account_id(number)}_{secret}")
 
@@ -65,7 +65,7 @@ def holder(seed: str, number: int) -> Credential:
 
 
 def seed_of(state_dir: Path) -> str:
-    """Made with the directory's first use."""
+    """The seed, created with the directory's first use."""
     path = state_dir / "load-seed"
     if not path.exists():
         path.touch(0o600)
@@ -74,7 +74,7 @@ def seed_of(state_dir: Path) -> str:
 
 
 def open_accounts(connection: psycopg.Connection, seed: str, number: int) -> None:
-    """Lets there be as many ample accounts, and those that are refused; keys' tags are made by the seed."""
+    """Adds ample accounts up to `number`, and those that are refused; the seed is the secret of the keys' tags."""
     connection.execute("update sepu.key_secret set secret = %s", [key_secret(seed)])
     for plan, units, requests in ((AMPLE, MUCH, MUCH), *PLANS.values()):
         set_plan(connection, plan, {"color_match": units, "color_search": units}, requests_per_minute=requests)

@@ -1,4 +1,4 @@
-"""A batcher to await, for tests and benchmarks; the service itself goes on by callback."""
+"""A batcher to await, for tests and benchmarks; the service itself uses callbacks."""
 
 import asyncio
 from typing import Any, TypeVar
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class AwaitedBatcher(Batcher):
-    """The batcher of an event loop, by default of the running one."""
+    """A batcher of an event loop, by default the running one."""
 
     async def run(self, command: Command[T]) -> T:
         answered: asyncio.Future[T] = asyncio.get_running_loop().create_future()

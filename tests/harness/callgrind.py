@@ -1,7 +1,7 @@
-"""Runs programs under callgrind. It emulates the processor and counts instructions, not time.
+"""Runs programs under callgrind, which emulates the processor and counts instructions instead of time.
 
-So the load of the machine has no effect. Callgrind writes what it has counted since the last file when counted.c says
-so, or at each call of a certain function, which the program otherwise does not call.
+So the machine's load has no effect. Callgrind writes its counts when counted.c says so, or at each call of a certain
+function that the program does not call otherwise.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ NEEDED = (
     "the gate needs Linux and valgrind with its headers (Debian and Ubuntu: apt install valgrind); on aarch64 3.22 or "
     "newer (Debian 13), because an older one aborts at numpy: https://bugs.kde.org/461074"
 )
-CALLS = "system calls"  # calls of these functions of the C library:
+CALLS = "system calls"  # calls of these C library functions:
 _CALLS = {
     *("read", "readv", "recv", "recvfrom", "recvmsg", "write", "writev", "send", "sendto", "sendmsg"),
     *("close", "epoll_ctl", "epoll_pwait", "epoll_wait", "fcntl", "ioctl", "poll", "ppoll"),
@@ -47,29 +47,29 @@ def command(directory: Path, when: str, *program: str) -> list[str]:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Returns what the counted programs get of the environment: nothing, because Python reads it.
+    """Returns the environment of counted programs. It is minimal, because Python reads it.
 
-    With malloc alone, which keeps all small blocks at hand, an allocation always costs the same. With Python's
-    allocator a count depends by 0.5 % on how full its pools happen to be.
+    With malloc alone, which caches all small blocks, an allocation always costs the same. With Python's allocator the
+    count varies by 0.5 % with how full its pools are.
     """
     return {
         "PATH": os.environ["PATH"],
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONMALLOC": "malloc",
-        "OPENBLAS_NUM_THREADS": "1",  # a thread of numpy's waits by spinning, for longer on a busy machine
+        "OPENBLAS_NUM_THREADS": "1",  # numpy's threads wait by spinning, longer on a busy machine
         "GLIBC_TUNABLES": "glibc.malloc.tcache_count=2000:glibc.malloc.tcache_max=65536",
         **more,
     }
 
 
 def dumps(directory: Path, process: int | str = "*") -> list[Path]:
-    """Returns the files of a process, the first one first."""
+    """Returns the files of a process, in order."""
     return sorted(directory.glob(f"counts.{process}.*"), key=lambda file: int(file.suffix[1:]))
 
 
 def library(directory: Path) -> str:
-    """Compiles counted.c; returns what has to be loaded."""
+    """Compiles counted.c; returns the library to preload."""
     made = directory / "counted.so"
     source = Path(__file__).with_name("counted.c")
     subprocess.run(["cc", "-O1", "-fno-builtin", "-shared", "-fPIC", "-o", made, source], check=True, timeout=60)
@@ -94,7 +94,7 @@ def calls(dump: str) -> int:
 
 
 def functions(dump: str) -> Counter[str]:
-    """Returns the instructions of each function in a file, without those of the functions that it calls."""
+    """Returns each function's instructions in a file, excluding those of the functions that it calls."""
     found: Counter[str] = Counter()
     library, name, called = "", "", False
     for line in dump.splitlines():
@@ -105,7 +105,7 @@ def functions(dump: str) -> Counter[str]:
             named = "(no name)" if value.startswith("0x") else value.partition("'")[0]
             name = f"{named} ({library})"
         elif key == "calls":
-            called = True  # the next line has what the called function took
+            called = True  # the next line has the called function's cost
         elif line[:1].isdigit():
             found[name] += 0 if called else int(line.split()[-1])
             called = False
@@ -131,5 +131,5 @@ def counted(directory: Path, run: Callable[[], object]) -> Block:
 
 
 def stop_counting() -> None:
-    """Runs several times as fast, until counting begins again."""
+    """Lets the program run several times as fast until counting begins again."""
     _counting()[2]()

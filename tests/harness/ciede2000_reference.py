@@ -28,7 +28,7 @@ def determinant(m: list[list[Fraction]]) -> Fraction:
 
 
 def shares() -> list[list[Fraction]]:
-    """Row by row the shares of red, green and blue in X/Xn, Y/Yn and Z/Zn (Cramer's rule, exact)."""
+    """The shares of red, green and blue in X/Xn, Y/Yn and Z/Zn, one row each (Cramer's rule, exact)."""
     primaries = [tristimulus(xy) for xy in (RED, GREEN, BLUE)]
     white = tristimulus(WHITE)
     whole = determinant(primaries)
@@ -105,7 +105,7 @@ def ciede2000(lab1: Triple, lab2: Triple) -> float:
 
 
 def ciede2000_of_rows(lab1: NDArray[np.float64], lab2: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The same for millions of pairs, shape (n, 3); for hues exactly 180 degrees apart take the other."""
+    """The same for millions of pairs, shape (n, 3); not for hues exactly 180 degrees apart."""
     (l1, a1, b1), (l2, a2, b2) = lab1.T, lab2.T
     c_star_mean = (np.hypot(a1, b1) + np.hypot(a2, b2)) / 2
     g = 0.5 * (1 - np.sqrt(c_star_mean**7 / (c_star_mean**7 + 25**7)))

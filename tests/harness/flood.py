@@ -1,4 +1,4 @@
-"""Connections that ask again as soon as they are answered, in a process of their own. Only the statuses are counted."""
+"""Connections that send again as soon as they are answered, in a separate process. Counts only the statuses."""
 
 import asyncio
 import multiprocessing
@@ -14,12 +14,12 @@ from sepu.server.gunicorn import allow_files
 
 _SECONDS = 30.0
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)", re.IGNORECASE)
-Make = Callable[[], Callable[[], bytes]]  # what makes up requests, made in the other process: pickle takes it
+Make = Callable[[], Callable[[], bytes]]  # makes the requests' generator in the other process, so pickle must take it
 
 
 @contextmanager
 def flooded(address: str, connections: int, make: Make) -> Iterator[Counter[str]]:
-    """Yields the answers by status, which are known when the block has ended."""
+    """Yields the answers by status, complete once the block has ended."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     flooding = context.Process(target=_flood, args=(address, connections, make, theirs), daemon=True)
@@ -27,7 +27,7 @@ def flooded(address: str, connections: int, make: Make) -> Iterator[Counter[str]
     theirs.close()
     answers: Counter[str] = Counter()
     try:
-        ours.recv()  # all are connected
+        ours.recv()  # returns when all are connected
         yield answers
         ours.send(None)
         answers.update(ours.recv())

@@ -1,4 +1,4 @@
-"""Kills and cuts, at random moments, until told to stop."""
+"""Kills and cuts at random moments, until stopped."""
 
 import asyncio
 import os
@@ -28,13 +28,13 @@ CUTS: dict[Cut, str] = {
 
 
 def kinds_of_faults(*, failover: bool) -> tuple[str, ...]:
-    """Names what happens to a Postgres and its clients, with a standby or without."""
+    """Names the faults of a Postgres and its clients, with or without a standby."""
     killed = ("workers killed", "back ends killed", "back ends terminated", "restarts of Postgres")
     return (*killed, *CUTS.values(), *(("failovers",) if failover else ()))
 
 
 def postmaster(state_dir: Path) -> int | None:
-    """Its process id, or None while Postgres does not run."""
+    """The process id of the postmaster, or None while Postgres does not run."""
     try:
         return int((state_dir / "postgres" / "postmaster.pid").read_text().split()[0])
     except (OSError, ValueError, IndexError):
@@ -42,12 +42,12 @@ def postmaster(state_dir: Path) -> int | None:
 
 
 def back_ends(state_dir: Path) -> list[int]:
-    """The process ids that serve clients."""
+    """The process ids of back ends that serve clients."""
     return _children(state_dir, "[local]")
 
 
 def checkpointers(state_dir: Path) -> list[int]:
-    """The process id of one that ends only with all others; none while there is no such process."""
+    """The checkpointer's process id, which changes only when all processes restart; empty while there is none."""
     return _children(state_dir, "checkpointer")
 
 
@@ -57,7 +57,7 @@ def _children(state_dir: Path, title: str) -> list[int]:
 
 
 async def stop_at_once(state_dir: Path) -> None:
-    """Stops Postgres in its `immediate` mode: as good as a crash."""
+    """Stops Postgres in its `immediate` mode, which equals a crash."""
     if (pid := postmaster(state_dir)) is not None:
         os.kill(pid, signal.SIGQUIT)
     while postmaster(state_dir) is not None:
@@ -98,14 +98,14 @@ class Injector(ABC):
     def __init__(self, server: Server, seed: int) -> None:
         self._server = server
         self._random = random.Random(seed)
-        self._one = asyncio.Lock()  # fault of the database at a time
+        self._one = asyncio.Lock()  # one fault of the database at a time
         self.failover_due = asyncio.Event()
         self.done: Counter[str] = Counter()
-        self.crashes: list[tuple[float, float]] = []  # of Postgres, which then forgets its unlogged tables
+        self.crashes: list[tuple[float, float]] = []  # when Postgres crashed, and so lost its unlogged tables
 
     @abstractmethod
     async def inject(self) -> None:
-        """Goes on until cancelled; the database then runs again."""
+        """Continues until cancelled; then the database runs again."""
 
     def faults(self) -> dict[str, int]:
         """Counts the faults of each kind."""
@@ -171,12 +171,12 @@ class FaultInjector(Injector):
                 host.proxy.odds = Odds()
 
     async def _kill_back_end(self) -> None:
-        # The postmaster then restarts all of its processes, after a crash recovery; unless this one was just ending.
+        # The postmaster then restarts all its processes and recovers, unless this back end was just ending.
         async with self._one:
             state_dir = self._primary.state_dir
             began, others = time.monotonic(), checkpointers(state_dir)
             if self._kill(back_ends(state_dir), signal.SIGKILL, "back ends killed"):
-                # Also if this fault is the last one, and its task is cancelled now.
+                # Recorded even if this is the last fault and its task is cancelled now.
                 noting = asyncio.to_thread(self._note_crash, state_dir, began, others)
                 self._noting.append(asyncio.create_task(noting))
                 await asyncio.shield(self._noting[-1])
@@ -189,7 +189,7 @@ class FaultInjector(Injector):
             time.sleep(0.02)
 
     async def _terminate_back_end(self) -> None:
-        # This is what pg_terminate_backend() sends.
+        # The signal that pg_terminate_backend() sends.
         async with self._one:
             self._kill(back_ends(self._primary.state_dir), signal.SIGTERM, "back ends terminated")
 
@@ -200,14 +200,14 @@ class FaultInjector(Injector):
                 await stop_at_once(self._primary.state_dir)
                 await asyncio.sleep(self._random.uniform(0, 2))
                 await asyncio.to_thread(start, self._primary.state_dir)
-            finally:  # whoever is cancelled may still be stopping it
+            finally:  # when cancelled, it may still be stopping
                 self.crashes.append((began, time.monotonic() + 1))
             self.done["restarts of Postgres"] += 1
 
     async def _fail_over(self, standby: Host) -> None:
         await self.failover_due.wait()
         async with self._one:
-            # After a crash the primary shows what it had committed and not yet sent: a replay may have told of it.
+            # After a crash the primary shows commits that it has not yet replicated: a replay may have returned one.
             await asyncio.to_thread(until_replicated, self._primary.url, standby.url)
             began = time.monotonic()
             try:

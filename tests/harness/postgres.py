@@ -1,4 +1,4 @@
-"""Postgres servers of a test's own from any build of Postgres, Debian's or one with Citus; and databases."""
+"""Postgres servers for tests, from any build of Postgres, Debian's or one with Citus; and databases."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ INSTALLED = [path for path in Path("/usr/lib/postgresql").glob("*/bin") if int(p
 
 
 def run(program: Path, *arguments: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """One of Postgres's programs, as a user that it accepts."""
+    """Runs one of Postgres's programs, as a user that it accepts."""
     user = SYSTEM_USER if os.geteuid() == 0 else None
     if user:
         system_user()
@@ -47,7 +47,7 @@ def run(program: Path, *arguments: str | Path, check: bool = True) -> subprocess
 
 @dataclass(frozen=True)
 class Cluster:
-    """A data directory in `directory`, which is the server's socket directory too."""
+    """A data directory in `directory`, which is also the server's socket directory."""
 
     directory: Path
     port: int = 5432
@@ -62,25 +62,25 @@ class Cluster:
         return f"postgresql://sepu@/postgres?host={quote(str(self.directory), safe='')}&port={self.port}"
 
     def initialise(self, **settings: str) -> None:
-        """Makes an empty server, which does not wait for the disk: no test cuts the power."""
+        """Creates an empty server without fsync: no test cuts the power."""
         let_in(self.directory)
         options = "--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C"
         run(self.programs / "initdb", "-D", self.data, "-U", "sepu", *options)
         self.configure(fsync="off", **settings)
 
     def configure(self, **settings: str) -> None:
-        """Adds to its settings, while it is stopped."""
+        """Adds to its settings while it is stopped."""
         with (self.data / "postgresql.auto.conf").open("a") as file:
             file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
 
     def start(self, listen: str = "") -> None:
-        # The server would keep a pipe open as long as it runs, hence the log.
+        # Logs to a file: the server would keep a pipe open as long as it runs.
         options = f"-c unix_socket_directories='{self.directory}' -c listen_addresses={listen} -p {self.port}"
         arguments: list[str | Path] = ["-D", self.data, "-w", "-t", "60", "-l", self.directory / "log", "-o", options]
         assert run(self.programs / "pg_ctl", *arguments, "start", check=False).returncode == 0, self.log()
 
     def stop(self, mode: str = "fast") -> None:
-        """By `immediate` as good as killed. Nothing happens if it does not run."""
+        """Stops the server; `immediate` is like a kill. Does nothing if it does not run."""
         run(self.programs / "pg_ctl", "-D", self.data, "-w", "-m", mode, "stop", check=False)
 
     def log(self) -> str:
@@ -88,7 +88,7 @@ class Cluster:
 
     @contextmanager
     def running(self, listen: str = "") -> Iterator[str]:
-        """Its connection string, while it runs."""
+        """Yields the connection string while the server runs."""
         self.start(listen)
         try:
             yield self.url
@@ -98,9 +98,9 @@ class Cluster:
 
 @contextmanager
 def empty_database(url: str, template: str = "template1", name: str = "") -> Iterator[str]:
-    """The connection string of a copy of an empty database on the same server, which is dropped in the end.
+    """Yields the connection string of a copy of a template database on the same server, and drops it in the end.
 
-    Replaces a database that has the name.
+    Replaces an existing database of that name.
     """
     name = name or f"empty_{new_account_id()}"
     drop = sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name))
@@ -114,7 +114,7 @@ def empty_database(url: str, template: str = "template1", name: str = "") -> Ite
 
 
 def let_in(path: Path) -> None:
-    """Gives a directory to the user whom Postgres runs as."""
+    """Gives a directory to the user that Postgres runs as."""
     if os.geteuid() == 0:
         system_user()
         shutil.chown(path, SYSTEM_USER, SYSTEM_USER)
@@ -122,13 +122,13 @@ def let_in(path: Path) -> None:
 
 @pytest.fixture(scope="session")
 def database_url() -> Iterator[str]:
-    """The connection string of a Postgres of this test run's own, migrated."""
+    """Yields the connection string of this test run's migrated Postgres."""
     # Not pytest's own temporary directory: its path is too long for a socket, and closed to the Postgres user.
     with (
         tempfile.TemporaryDirectory(prefix="sepu-test-") as directory,
         database(None, Path(directory), create=True) as url,
     ):
-        with connect(url) as connection:  # tests wait for the disk half of their time, and no test cuts the power
+        with connect(url) as connection:  # fsync takes half of the tests' time, and no test cuts the power
             connection.execute("alter system set fsync = off")
             connection.execute("select pg_reload_conf()")
         yield url

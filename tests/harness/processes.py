@@ -1,4 +1,4 @@
-"""The processes that tests start: what they are, and that all of them end, whatever becomes of the test."""
+"""The processes that tests start, which all end whatever becomes of the test."""
 
 import ctypes
 import os
@@ -22,7 +22,7 @@ _HEARD = {signal.SIGCHLD, signal.SIGHUP, signal.SIGINT, signal.SIGTERM}
 
 @contextmanager
 def running(command: Sequence[str | Path], **options: Any) -> Iterator[subprocess.Popen[Any]]:
-    """Runs a program until the block ends, then stops it by SIGTERM; in the end it and its children are killed."""
+    """Runs a program until the block ends, then stops it with SIGTERM; finally kills it and its children."""
     process = subprocess.Popen(command, **options)
     try:
         yield process
@@ -40,12 +40,12 @@ def running(command: Sequence[str | Path], **options: Any) -> Iterator[subproces
 def completed(
     command: Sequence[str | bytes | Path], *, timeout: float | None = 100, **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a program to its end; returns its code, which may be any, and what it printed."""
+    """Runs a program to its end; returns its exit status, which is not checked, and its output."""
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout, **options)
 
 
 def until(holds: Callable[[], object], *, seconds: float = 30, why: Callable[[], str] = str) -> None:
-    """Waits for what another process is to bring about."""
+    """Waits until another process has brought this about."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, why()
@@ -53,7 +53,7 @@ def until(holds: Callable[[], object], *, seconds: float = 30, why: Callable[[],
 
 
 def children(pid: int) -> list[psutil.Process]:
-    """What a process has started itself; nothing if it has ended."""
+    """A process's direct children; empty if it has ended."""
     try:
         return psutil.Process(pid).children()
     except psutil.NoSuchProcess:
@@ -61,7 +61,7 @@ def children(pid: int) -> list[psutil.Process]:
 
 
 def command_line(process: psutil.Process) -> str:
-    """As anybody on the machine sees it; empty if the process has ended."""
+    """A process's arguments, as visible to every user; empty if it has ended."""
     try:
         return " ".join(process.cmdline())
     except psutil.NoSuchProcess:
@@ -71,8 +71,8 @@ def command_line(process: psutil.Process) -> str:
 def end_with_the_tests() -> None:
     """Forks: the parent waits until this process, the tests, ends in whatever way, and then ends all that is left.
 
-    On Linux only, where the parent can adopt orphans: no Postgres of a killed server escapes it. What it has to end
-    makes the run fail.
+    Only on Linux, where the parent can adopt orphans, such as the Postgres of a killed server. Any process left fails
+    the run.
     """
     if sys.platform != "linux":
         return
@@ -98,7 +98,7 @@ def _watch(tests: int) -> int:
         heard = signal.sigwaitinfo(_HEARD)
         if heard.si_signo == signal.SIGCHLD:
             status = _reap(tests)
-        elif heard.si_code <= 0:  # sent by kill(); what the terminal sends, the tests get too
+        elif heard.si_code <= 0:  # sent by kill(); the terminal signals the tests itself
             os.kill(tests, heard.si_signo)
     code = os.waitstatus_to_exitcode(status)
     if left := _left(_GRACE_SECONDS):
@@ -112,7 +112,7 @@ def _watch(tests: int) -> int:
 
 
 def _reap(awaited: int) -> int | None:
-    """Takes note of every child that has ended; the status of the one that is awaited."""
+    """Reaps every child that has ended; returns the status of the awaited one."""
     with suppress(ChildProcessError):
         while (found := os.waitpid(-1, os.WNOHANG)) != (0, 0):
             if found[0] == awaited:
@@ -137,7 +137,7 @@ def _below(pid: int) -> list[psutil.Process]:
 
 
 def send(number: signal.Signals, processes: Iterable[psutil.Process]) -> None:
-    """Sends a signal to each of them that has not ended meanwhile."""
+    """Sends a signal to each process that has not ended."""
     for process in processes:
         with suppress(psutil.Error):
             process.send_signal(number)

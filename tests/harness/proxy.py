@@ -1,8 +1,8 @@
-"""A proxy between the service and Postgres that cuts connections, and knows where in the protocol it does so.
+"""A proxy between the service and Postgres that cuts connections at chosen points of the protocol.
 
-Of the wire protocol it understands the framing of the server's messages: a type byte, then a length that counts
-itself. An answer is held back until its ReadyForQuery, which the server sends after the COMMIT. To drop it is to lose
-the answer to a statement that has committed.
+It understands only the framing of the server's messages: a type byte, then a length that includes itself. It holds an
+answer back until ReadyForQuery, which the server sends after the COMMIT. Dropping it loses the answer to a statement
+that has committed.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ import uvloop
 SOCKET = ".s.PGSQL.5432"
 READY_FOR_QUERY = ord("Z")
 DATA_ROW = ord("D")
-NO_TLS = b"N"  # what the server says to the question for TLS, which clients ask over TCP
+NO_TLS = b"N"  # the server's answer to a client's request for TLS, over TCP
 
 Cut = Literal["before", "during", "after", "anywhere"]
 
@@ -34,13 +34,13 @@ Cut = Literal["before", "during", "after", "anywhere"]
 class Odds:
     """The probability of a cut at each statement."""
 
-    before: float = 0  # the statement is not delivered
-    during: float = 0  # it is delivered, and the connection cut at once
-    after: float = 0  # it charged and committed, and the answer is dropped
+    before: float = 0  # before the statement is delivered
+    during: float = 0  # immediately after the statement is delivered
+    after: float = 0  # after it charged and committed: the answer is dropped
 
 
 class Proxy:
-    """Listens in `directory`, as Postgres would, and passes on to the server in the directory `upstream`."""
+    """Listens in `directory` as Postgres would, and forwards to the server in the directory `upstream`."""
 
     def __init__(self, directory: Path, upstream: Path, seed: int = 0) -> None:
         self.directory = directory
@@ -50,7 +50,7 @@ class Proxy:
         self._links: list[_Link] = []
         self.url = f"postgresql://sepu@/postgres?host={quote(str(directory), safe='')}"
         self.odds = Odds()
-        self.swallows = False  # what the server says is lost, and new connections get no answer
+        self.swallows = False  # drops the server's answers, and does not answer new connections
         self.cuts: Counter[Cut] = Counter(dict.fromkeys(get_args(Cut), 0))
         self.accepted: list[float] = []  # when connections were made
 
@@ -73,7 +73,7 @@ class Proxy:
         self._abort_all()
 
     def cut_one(self) -> None:
-        """Cuts any connection, wherever it is; from any thread."""
+        """Cuts a random connection at any point; from any thread."""
         self._loop.call_soon_threadsafe(self._cut_any)
 
     def cut_all(self) -> None:
@@ -101,7 +101,7 @@ class Proxy:
                 both.create_task(self._statements(link, reader, link.server))
                 both.create_task(self._answers(link, from_server, writer))
         except* OSError:
-            pass  # a side went away, or there is no server: the other one learns it by the end of its stream
+            pass  # a side has gone, or there is no server: the other side's stream ends
         finally:
             link.abort()
             self._links.remove(link)
@@ -132,7 +132,7 @@ class Proxy:
             client.write(answer.data)
             answer = Answer()
         if answer.data and not self.swallows and not client.is_closing():
-            client.write(answer.data)  # a farewell has no ReadyForQuery
+            client.write(answer.data)  # a fatal error has no ReadyForQuery
         link.abort()
 
     def _strikes(self, probability: float) -> bool:
@@ -146,7 +146,7 @@ class Proxy:
 
 
 class _Link:
-    """One connection of the service, and the server's end of it."""
+    """A connection from the service, and the matching one to the server."""
 
     def __init__(self, client: asyncio.StreamWriter) -> None:
         self.client = client
@@ -175,7 +175,7 @@ class Answer:
             if len(self.data) - self._parsed < 1 + length:
                 return
             if kind == DATA_ROW:
-                # The number of columns, then the length of the first one: the outcome.
+                # The length of the first column, the outcome, follows the number of columns.
                 (width,) = struct.unpack_from("!i", self.data, self._parsed + 7)
                 column = self._parsed + 11
                 self.charged = self.data[column : column + max(width, 0)] == b"charged"
@@ -201,14 +201,14 @@ def socket_directory() -> Iterator[Path]:
 
 @contextmanager
 def proxied(upstream: Path, seed: int = 0) -> Iterator[Proxy]:
-    """A proxy in a thread of its own."""
+    """A proxy in its own thread."""
     with socket_directory() as directory, in_a_thread(proxy := Proxy(directory, upstream, seed)):
         yield proxy
 
 
 @contextmanager
 def in_a_thread(*proxies: Proxy) -> Iterator[None]:
-    """Has proxies listen until the block ends."""
+    """Lets proxies listen until the block ends."""
     listening, ended = threading.Event(), asyncio.Event()
     loop = uvloop.new_event_loop()
 
@@ -224,7 +224,7 @@ def in_a_thread(*proxies: Proxy) -> Iterator[None]:
             with asyncio.Runner(loop_factory=lambda: loop) as runner:
                 runner.run(listen())
         finally:
-            listening.set()  # also where it cannot listen
+            listening.set()  # also if it cannot listen
 
     thread = threading.Thread(target=run)
     thread.start()

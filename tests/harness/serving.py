@@ -26,11 +26,11 @@ ONE_COLOUR = b'{"colors":[{"r":200,"g":60,"b":35}]}'
 SEPU = Path(sysconfig.get_path("scripts")) / "sepu"
 WORKERS = ("uvloop", "gthread", "meinheld")
 START_SECONDS = 30
-Socket = socket.socket  # whose name `Server.socket` takes
+Socket = socket.socket  # `Server.socket` hides the name
 
 
 def with_limits(**subjects: dict[str, float]) -> list[str | Path]:
-    """`sepu` with other values of some of its limits."""
+    """`sepu` with some of its limits changed."""
     lines = [f"vars(limits.{subject}).update({values!r})" for subject, values in subjects.items()]
     return [
         sys.executable,
@@ -66,7 +66,7 @@ class UnixConnection(http.client.HTTPConnection):
 
 @dataclass(frozen=True)
 class Response:
-    """What came back; header names in lower case."""
+    """An HTTP response; header names in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -112,7 +112,7 @@ class Server:
         *,
         keep: bool = False,
     ) -> Response:
-        """One request, on a connection of its own or on a kept one."""
+        """Sends one request, on a new connection or on a kept one."""
         connection = (self._kept if keep else None) or self.connect()
         try:
             connection.request(
@@ -149,7 +149,7 @@ Served = Callable[[str], Server]
 
 
 def until_closed(raw: socket.socket, seconds: float = START_SECONDS) -> bytes:
-    """All that still comes from the server, which may be silent so long."""
+    """All further data from the server; raises after `seconds` of silence."""
     raw.settimeout(seconds)
     answer = b""
     try:
@@ -161,7 +161,7 @@ def until_closed(raw: socket.socket, seconds: float = START_SECONDS) -> bytes:
 
 
 def free_port() -> int:
-    """A port below those of which the system gives one to whoever connects meanwhile."""
+    """A port below the range from which the system assigns ports to clients."""
     while True:
         port = 10_000 + secrets.randbelow(20_000)
         with socket.socket() as probe, suppress(OSError):
@@ -182,7 +182,7 @@ def serving(
     options: Sequence[str] = (),
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Server]:
-    """Runs `sepu serve` until the block ends, then stops it gracefully; without a URL on an embedded database."""
+    """Runs `sepu serve` until the block ends, then stops it gracefully; without a URL, on an embedded database."""
     with tempfile.TemporaryDirectory(prefix="sepu-") as directory:
         if address is None:
             on_path = unix or worker == "meinheld"

@@ -39,7 +39,7 @@ def standby_of(primary: Path) -> Iterator[tuple[Path, str]]:
 
 @contextmanager
 def replicated() -> Iterator[Replicated]:
-    """A primary and a standby that has its account, too."""
+    """A primary with an account, and a standby that has it too."""
     with (
         socket_directory() as first,
         database(None, first, create=True) as first_url,
@@ -53,13 +53,13 @@ def replicated() -> Iterator[Replicated]:
 
 
 def await_replay(primary: psycopg.Connection, standby: psycopg.Connection) -> None:
-    """Until the standby has all that the primary has: this replication is asynchronous."""
+    """Waits until the standby has everything of the primary: this replication is asynchronous."""
     position = primary.execute("select pg_current_wal_lsn()::text").fetchone()
     until(lambda: standby.execute("select pg_last_wal_replay_lsn() >= %s::pg_lsn", position).fetchone() == (True,))
 
 
 def make_synchronous(primary: psycopg.Connection, standby: psycopg.Connection) -> None:
-    """Answers nothing any more that the standby does not have; it comes back at once after a restart of the primary."""
+    """Makes commits wait for the standby, which reconnects quickly after a restart of the primary."""
     standby.execute("alter system set wal_retrieve_retry_interval = '100ms'")
     primary.execute("alter system set synchronous_standby_names = '*'")
     for connection in (standby, primary):
@@ -67,7 +67,7 @@ def make_synchronous(primary: psycopg.Connection, standby: psycopg.Connection) -
 
 
 def until_replicated(primary_url: str, standby_url: str) -> None:
-    """Until a standby is synchronous and has all that the primary has, which may just be restarting."""
+    """Waits until a standby is synchronous and has everything of the primary, which may be restarting."""
 
     def is_replicated() -> bool:
         try:

@@ -3,7 +3,7 @@
 import pytest
 from tests.harness.serving import WORKERS, Served, Server
 
-# What the default worker does, `make test` sees; the others are tried by `make test-all`.
+# `make test` runs the default worker; `make test-all` the others too.
 OTHERS = [pytest.param(worker, marks=pytest.mark.slow) for worker in (*WORKERS[1:], "pgbouncer")]
 
 

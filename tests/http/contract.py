@@ -1,6 +1,6 @@
 """The HTTP contract as a table of cases, run over real sockets on every kind of worker, through nginx and on Citus.
 
-A case says what is given, what is sent, and what must come back. What holds for every response is checked on each.
+A case has a setup, a request, and the expected answer. Rules for every response are checked on each.
 """
 
 import json
@@ -35,7 +35,7 @@ METERED = {"/v1/match": "color_match", "/v1/search": "color_search"}
 ONE = '{"colors":[{"r":200,"g":60,"b":35}]}'
 FIVE = json.dumps({"colors": [{"r": n, "g": n, "b": n} for n in range(5)]})
 IDEMPOTENCY_KEY = "order-4711.a:b_c"
-# Of a release that never was: nobody computes these.
+# From a release that never existed, so they can only be replayed, not computed.
 STORED: dict[str, bytes] = {
     "color_match": b'{"datasetVersion":"0.0.0","results":[{"input":{"r":200,"g":60,"b":35},"matches":[{"slug":"a",'
     b'"name":{"zh":"b","en":"c","pinyin":"d"},"hex":"#000000","reliability":"disputed","deltaE":9,"similarity":0.5}]}]}',
@@ -49,7 +49,7 @@ FINGERPRINTS = {
 
 @dataclass
 class World:
-    """A fresh account, and what a case may do to it before it asks."""
+    """A fresh account, and the possible setups of a case."""
 
     url: str
     connection: psycopg.Connection
@@ -82,14 +82,14 @@ class World:
         self.issued = issue_key(self.connection, self.account_id, end)
 
     def completed(self, meter: str = "color_match", **limits: int) -> None:
-        """What a request with the case's idempotency key leaves, after which the plan may be another."""
+        """Stores the result of a request with the case's idempotency key; the plan's limits may then change."""
         key, now = self.issued.api_key, datetime.now(UTC)
         charge(self.connection, key, IDEMPOTENCY_KEY, 1, now, meter, FINGERPRINTS[meter], STORED[meter])
         if limits:
             self.plan(**limits)
 
     def without_end(self, meter: str = "color_match") -> None:
-        """A request with the case's idempotency key that is still running."""
+        """Starts a request with the case's idempotency key that keeps running."""
         session = self.running.enter_context(closing(connect(self.url)))
         session.autocommit = False
         running = commands.Charge(meter, 1, FINGERPRINTS[meter], b"{}")
@@ -312,7 +312,7 @@ CASES = [
             ("expired", KEY, partial(World.expires, seconds=-1)),
         )
     ),
-    # --- 3, 4: the account and the abuse limit; test_decision.py tells what comes before what
+    # --- 3, 4: the account and the abuse limit; test_decision.py checks the order
     *(
         Case(f"{error}{target}", target, status, error, given=given, body=ONE if target == "/v1/match" else None)
         for error, status, given in (
@@ -460,7 +460,7 @@ def committed(connection: psycopg.Connection, account_id: str) -> int:
 
 
 def check_every_response(response: Response, *, head: bool) -> None:
-    """What holds beside the document, which has the form of each header and body."""
+    """Checks what the document does not say; it has the form of each header and body."""
     request_id = response.headers["x-request-id"]
     assert str(uuid.UUID(request_id)) == request_id
     assert response.headers["content-type"] == "application/json"
@@ -499,7 +499,7 @@ def check_case(case: Case, server: Server, world: World) -> None:
         response = server.request(method, case.target, headers, body)
     head = method == "HEAD"
     check_every_response(response, head=head)
-    if response.status not in {404, 405} and path not in PROBES:  # these are not in the document
+    if response.status not in {404, 405} and path not in PROBES:  # those are not in the document
         check_response(path, method, response.status, response.headers, response.json)
     if path in METERED and "x-usage-meter" in response.headers:
         assert response.headers["x-usage-meter"] == METERED[path]

@@ -1,4 +1,4 @@
-"""Requests as bytes, which no client library would send, and their answers."""
+"""Requests as bytes that no client library would send, and their answers."""
 
 import json
 import socket
@@ -15,7 +15,7 @@ POST = b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\n"
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 BAD, URI, HEAD, TOO_LARGE = "bad_request", "uri_too_long", "headers_too_large", "payload_too_large"
 
-# Refused by whoever reads it first, and with which code.
+# Refused by nginx or any worker, with these codes.
 MALFORMED = {
     "no-slash": (b"GET v1/library HTTP/1.1\r\n\r\n", BAD),
     "unencoded-query": ("GET /v1/search?q=桃红 HTTP/1.1\r\nHost: sepu\r\n\r\n".encode(), BAD),
@@ -37,7 +37,7 @@ MALFORMED = {
     "long-header": (GET + b"X: " + b"a" * 9000 + b"\r\n\r\n", HEAD),
     "head": (GET + b"".join(b"X%d: %b\r\n" % (n, b"a" * 4000) for n in range(9)) + b"\r\n", HEAD),
 }
-# By the default worker and by nginx; the other workers take it, say it otherwise, or end it by time.
+# Refused by the default worker and nginx; others accept it, answer otherwise, or time out.
 MALFORMED_TO_THE_STRICT = {
     "folded": (GET + b"X: a\r\n folded\r\n\r\n", BAD),
     "signed-length": (POST + b"Content-Length: +36\r\n\r\n" + ONE, BAD),
@@ -50,13 +50,13 @@ MALFORMED_TO_THE_STRICT = {
 
 
 def metered(issued: IssuedKey, *headers: bytes) -> bytes:
-    """The head of a match with an idempotency key that is always the same."""
+    """The head of a match with a constant idempotency key."""
     own = (b"Content-Type: application/json", b"Idempotency-Key: raw-request-1", b"Authorization: Bearer %b")
     return POST + b"\r\n".join((*own, *headers, b"", b"")) % issued.api_key.encode()
 
 
 def exchange(server: Server, issued: IssuedKey, framing: bytes, body: bytes, *, gone: bool = False) -> bytes:
-    """Sends a match framed as told, and closes our side if `gone`; returns all that comes back."""
+    """Sends a match with this framing, and closes our side if `gone`; returns all that comes back."""
     return everything(server, metered(issued, b"Connection: close", framing) + body, end=gone)
 
 
@@ -65,7 +65,7 @@ def chunked(*parts: bytes) -> bytes:
 
 
 def parsed(answer: bytes) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers in lower case, and body of an answer that is whole and alone."""
+    """Status, headers in lower case, and body of a complete, single answer."""
     head, _, body = answer.partition(b"\r\n\r\n")
     status, *lines = head.decode().split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
@@ -75,7 +75,7 @@ def parsed(answer: bytes) -> tuple[int, dict[str, str], bytes]:
 
 
 def everything(server: Server, *sent: bytes, end: bool = False) -> bytes:
-    """What comes back until the server closes; each part is sent on its own, and then our side closed if told."""
+    """What comes back until the server closes; sends each part separately, then closes our side if `end`."""
     with server.socket() as raw:
         for part in sent:
             raw.sendall(part)
