@@ -1,4 +1,4 @@
-// Looks at pages in a Chromium: node browser.mjs MODULES CHROMIUM < pages > what was seen of each. See browser.py.
+// Looks at pages in Chromium: node browser.mjs MODULES CHROMIUM < pages > observations. See browser.py.
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";

@@ -23,7 +23,7 @@ class Look:
     file: str | None = None
     height: int = 800
     typed: str | None = None
-    """What is typed into its search field in the end, before the Enter key."""
+    """Typed into the search field at the end, before the Enter key."""
 
 
 class Stop(msgspec.Struct):
@@ -37,18 +37,18 @@ class Seen(msgspec.Struct):
     overflow: int
     """Pixels by which it is wider than the window."""
     off: list[str]
-    """The texts and controls that lie beyond the sides of the window, or of a table that is scrolled."""
+    """Texts and controls outside the window, or outside a table that scrolls."""
     through: list[str]
-    """Those that lie over each other."""
+    """Texts and controls that overlap."""
     requests: list[str]
     complaints: list[str]
-    """What the browser printed on its console."""
+    """The browser's console messages."""
     violations: list[str]
-    """Of the rules of accessibility that axe-core knows."""
+    """Violated accessibility rules of axe-core."""
     passes: list[str]
     """The rules that hold."""
     reached: list[Stop]
-    """By the Tab key, from the page's start to its end."""
+    """Elements that the Tab key reaches, from the page's start to its end."""
 
 
 def look(pages: Sequence[Look]) -> list[Seen]:

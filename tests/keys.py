@@ -1,4 +1,4 @@
-"""Keys of tests: whose a key is, and made-up ones."""
+"""Test keys: their holders, and made-up ones."""
 
 from hashlib import sha256
 
@@ -6,7 +6,7 @@ from sepu.metering.key_format import Credential, KeyTags
 
 
 def holder_of(api_key: str) -> Credential:
-    """Without a look at its tag."""
+    """The holder, without a check of the key's tag."""
     return Credential(api_key.split("_")[1], sha256(api_key.encode()).digest())
 
 

@@ -1,4 +1,4 @@
-"""What a run of the tests left out, and how to run it: its last lines say so."""
+"""Prints at the end what a run of the tests left out, and how to run it."""
 
 import re
 from collections import Counter
@@ -23,7 +23,7 @@ def tell(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> No
     """Prints what was left out."""
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.getreports("skipped"))
     lines = [f"{count} skipped: {reason}" for reason, count in reasons.most_common()]
-    if config.args_source is pytest.Config.ArgsSource.TESTPATHS:  # not only one place
+    if config.args_source is pytest.Config.ArgsSource.TESTPATHS:  # the whole suite
         slow = ["slow tests: make test-all"] if config.getoption("markexpr") == "not slow" else []
         lines = slow + lines + elsewhere()
     if lines:

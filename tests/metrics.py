@@ -1,4 +1,4 @@
-"""Reads what a server tells of itself: its log, and what it tells Prometheus."""
+"""Reads a server's log and its metrics for Prometheus."""
 
 import json
 import urllib.request
@@ -13,7 +13,7 @@ Samples = dict[tuple[str, Labels], float]
 
 
 def scrape(metrics: str) -> str:
-    """What Prometheus would read at `HOST:PORT`."""
+    """The metrics as Prometheus reads them at `HOST:PORT`."""
     with urllib.request.urlopen(f"http://{metrics}/metrics", timeout=30) as answer:
         text: str = answer.read().decode()
     return text
@@ -28,7 +28,7 @@ def samples(metrics: str) -> Samples:
 
 
 def sample(metrics: str, name: str, **labels: str) -> float:
-    """The sum of the samples of one name that have these labels."""
+    """The sum of the samples of a metric with these labels."""
     return sum(
         value
         for (found, its), value in samples(metrics).items()
@@ -37,13 +37,13 @@ def sample(metrics: str, name: str, **labels: str) -> float:
 
 
 def records(log: Path, event: str) -> list[dict[str, Any]]:
-    """The whole lines of a log in JSON."""
+    """The complete JSON lines of a log for one event."""
     lines = log.read_text().split("\n")[:-1]
     return [record for line in lines if (record := json.loads(line))["event"] == event]
 
 
 def requests(log: Path, ids: set[str]) -> list[dict[str, Any]]:
-    """The lines of these requests, once they are there."""
+    """The log lines of these requests; waits until all are there."""
 
     def found() -> list[dict[str, Any]]:
         return [record for record in records(log, "request") if record["requestId"] in ids]

@@ -1,4 +1,4 @@
-"""Copies of the package and the client, with a patch applied: releases that there are not, and faults."""
+"""Copies of the package and the client with a patch: other releases, and faults."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import sepu_client
 
 
 class StalePatchError(Exception):
-    """A patch does not apply to the package as it is; the message says what to do."""
+    """A patch no longer applies to the package; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -23,17 +23,17 @@ class Package:
 
     @property
     def environment(self) -> dict[str, str]:
-        """In which every Python, whatever it starts, takes the copies for `sepu` and `sepu_client`."""
+        """An environment in which every Python process imports the copies of `sepu` and `sepu_client`."""
         return {**os.environ, "PYTHONPATH": str(self.directory)}
 
     @property
     def program(self) -> list[str]:
-        """What runs its `sepu`."""
+        """The command that runs its `sepu`."""
         start = "import sys; sys.path.insert(0, sys.argv.pop(1)); from sepu.cli.main import main; main()"
         return [sys.executable, "-c", start, str(self.directory)]
 
     def run(self, *arguments: str, url: str) -> str:
-        """Runs a command that must succeed, and gives what it printed."""
+        """Runs a command that must succeed, and returns its output."""
         done = subprocess.run(
             [*self.program, *arguments, "--database-url", url], capture_output=True, text=True, check=False, timeout=60
         )
@@ -64,7 +64,7 @@ def changed_files(patch: Path, package: Package) -> list[str]:
 
 
 def apply(patch: Path, package: Package, *options: str) -> str:
-    """Applies a patch to a copy; returns what git printed.
+    """Applies a patch to a copy; returns git's output.
 
     Raises:
         StalePatchError: it does not apply.

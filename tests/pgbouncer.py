@@ -18,7 +18,7 @@ from sepu.database.embedded.system_user import SYSTEM_USER
 PROGRAM = installed("pgbouncer")
 WHY_NOT = None if PROGRAM else "pgbouncer is not installed (Debian: apt install pgbouncer)"
 
-# server_login_retry: after a failed login PgBouncer refuses everybody for so long, by default 15 seconds.
+# server_login_retry: how long PgBouncer refuses everybody after a failed login, by default 15 seconds.
 CONFIGURATION = """\
 [databases]
 * = host={host} user=sepu
@@ -37,7 +37,7 @@ log_disconnections = 0
 
 @contextmanager
 def pgbouncer(database_url: str) -> Iterator[str]:
-    """Runs it before that database, and yields its own connection string."""
+    """Runs it in front of that database, and yields its connection string."""
     assert PROGRAM is not None
     host = str(conninfo_to_dict(database_url)["host"])
     with socket_directory() as directory:

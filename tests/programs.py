@@ -1,4 +1,4 @@
-"""Which programs tests may call: those of the list in README.md, and others where they are installed."""
+"""The programs that tests may call: those listed in README.md, and others where they are installed."""
 
 import errno
 import os
@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import pytest
 
 NODE_MODULES = Path(__file__).parents[1] / "build" / "npm" / "node_modules"
-# Of README's packages, and of those that every Debian has.
+# From README's packages, and those of every Debian.
 ALWAYS = {"bash", "cc", "gcc", "git", "make", "sh", "sleep", "tar"}
 
 
@@ -24,19 +24,19 @@ def missing(reason: str) -> NoReturn:
 
 
 def program(name: str, packages: str) -> str:
-    """The path of a program of some Debian packages, which may be missing."""
+    """The path of a program from these Debian packages; skips if it is missing."""
     return installed(name) or missing(f"{name} is not installed (Debian: apt install {packages})")
 
 
 def node_program(name: str) -> str:
-    """The path of a program of requirements/npm, which may be missing. Node runs it."""
+    """The path of a Node program from requirements/npm; skips if it is missing."""
     program("node", "nodejs npm")
     path = NODE_MODULES / ".bin" / name
     return str(path) if path.exists() else missing(f"{name} is not installed: make build/npm/ready")
 
 
 def refuse_others(event: str, arguments: tuple[Any, ...]) -> None:
-    """An audit hook: a program that is called by its mere name is taken for missing, as it is on some machine."""
+    """An audit hook: refuses programs called by their bare names, which may be missing on some machines."""
     if event == "subprocess.Popen":
         name = os.fsdecode(arguments[0])
         if "/" not in name and name not in ALWAYS:

@@ -1,4 +1,4 @@
-"""The layers: which one may import which. CONTRIBUTING.md has the table that these tests read."""
+"""Which layer may import which. These tests read the table in CONTRIBUTING.md."""
 
 import ast
 import re
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "sepu"
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 CHANGES = (ROOT / "docs" / "develop" / "changes.md").read_text("utf-8")
-# By layer: the other layers that it may import, and of the restricted packages those that it may import.
+# By layer: the other layers and the restricted packages that it may import.
 MAY_IMPORT = {
     layer: set(re.findall(r"`(\w+)`", names))
     for layer, names in re.findall(r"^\| `src/sepu/(\w+)/` \|.*\|(.*)\|$", CONTRIBUTING, re.MULTILINE)
@@ -62,7 +62,7 @@ def test_the_table_of_changes_names_files_that_exist() -> None:
 
 
 def test_no_private_name_of_another_package() -> None:
-    """What is not public may change with any release of it. meinheld has no public way to what its worker needs."""
+    """Private names may change with any release. meinheld has no public interface for what its worker needs."""
     for file in set(SOURCE.rglob("*.py")) - {SOURCE / "server" / "meinheld.py"}:
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             match node:

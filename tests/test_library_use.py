@@ -1,4 +1,4 @@
-"""sepu as a library: what `import sepu` gives, and the examples of its documentation."""
+"""sepu as a library: the contents of `import sepu`, and the examples of its documentation."""
 
 import ast
 import doctest
@@ -94,7 +94,7 @@ def same(node: ast.FunctionDef, thing: Callable[..., object]) -> None:
 
 
 def test_the_signature_of_a_palette_is_what_it_takes() -> None:
-    """The core's classes state their signatures, which the language does not check."""
+    """The core's classes declare their signatures, which Python does not check."""
     named = {name: value.default for name, value in inspect.signature(sepu.Palette).parameters.items()}
     with pytest.raises(ValueError, match="needs either rgb or lab"):
         sepu.Palette(**named)

@@ -1,4 +1,4 @@
-"""The CPythons that we support: those of pyproject.toml's classifiers, and the same wherever else they are named."""
+"""The supported CPythons: those of pyproject.toml's classifiers, and the same wherever else they are named."""
 
 import re
 import tomllib

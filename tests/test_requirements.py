@@ -1,4 +1,4 @@
-"""What `make` says when something is missing."""
+"""The messages of `make` when something is missing."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def test_a_complete_machine_passes() -> None:
     ],
 )
 def test_what_is_missing_is_named(tmp_path: Path, python: str, environment: dict[str, str], reason: str) -> None:
-    if python in {"version_info", "ensurepip", "Python.h"}:  # an interpreter that fails the question that mentions it
+    if python in {"version_info", "ensurepip", "Python.h"}:  # an interpreter that fails the check that mentions it
         script = tmp_path / "python"
         script.write_text(f'#!/bin/sh\ncase "$2" in *{python}*) exit 1;; esac\n')
         script.chmod(0o755)
@@ -48,7 +48,7 @@ def test_what_is_missing_is_named(tmp_path: Path, python: str, environment: dict
 
 @pytest.mark.parametrize("lock", sorted(ROOT.glob("requirements/**/*lock.json")), ids=lambda lock: lock.parent.name)
 def test_a_lock_of_npm_names_no_registry(lock: Path) -> None:
-    """npm writes down where it found a package, unless it is told not to; it then works with any registry."""
+    """npm records where it found a package unless told not to; without that, the lock works with any registry."""
     packages = json.loads(lock.read_text("utf-8"))["packages"]
     assert len(packages) > 1
     assert all("resolved" not in package and ("integrity" in package or not name) for name, package in packages.items())

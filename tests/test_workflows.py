@@ -1,4 +1,4 @@
-"""The workflows: what they may do, and that each of their commands is one that works here or says why not."""
+"""The workflows: their permissions, and that each of their commands works here or says why not."""
 
 import os
 import re
@@ -46,7 +46,7 @@ def test_a_job_ends_and_keeps_no_credentials(name: str) -> None:
 
 
 def needed(workflow: str, name: str) -> set[str]:
-    """The jobs that have to succeed before the job `name` of a workflow."""
+    """The jobs that must succeed before the job `name` of a workflow."""
     needs: str | list[str] = JOBS[f"{workflow}/{name}"].get("needs", [])
     direct = {needs} if isinstance(needs, str) else set(needs)
     return direct.union(*(needed(workflow, other) for other in direct))
@@ -55,7 +55,7 @@ def needed(workflow: str, name: str) -> set[str]:
 def test_nothing_else_may_publish() -> None:
     powerful = {name for name, job in JOBS.items() if "permissions" in job or "environment" in job}
     assert powerful == {f"{workflow}/publish" for workflow in PUBLISHERS}
-    # PyPI tells publishers that are yet to publish by repository, workflow and environment: no two may share these.
+    # PyPI identifies pending publishers by repository, workflow and environment, so no two may share all three.
     assert len({JOBS[name]["environment"] for name in powerful}) == len(powerful)
 
 
@@ -67,7 +67,7 @@ def test_only_a_tag_is_published_after_everything_else(workflow: str) -> None:
     assert publish["if"] == "github.event_name == 'push' && github.ref_type == 'tag'"
     assert needed(workflow, "publish") == content["jobs"].keys() - {"publish"} != set()
     assert not any("run" in step for step in publish["steps"])
-    trigger: Any = content.get("on", content.get(True))  # YAML 1.1 takes `on` for true
+    trigger: Any = content.get("on", content.get(True))  # YAML 1.1 reads `on` as true
     assert trigger["push"] == {"tags": [f"{PUBLISHERS[workflow][0]}*"]}
 
 

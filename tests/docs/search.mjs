@@ -1,4 +1,4 @@
-// Asks the search of the built site, by its own worker: `node search.mjs SITE`, with queries as JSON on standard input.
+// Queries the built site's search, by its own worker: `node search.mjs SITE`, with JSON queries on standard input.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import vm from "node:vm";

@@ -18,8 +18,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 MKDOCS = ROOT / "build" / "docs" / "bin" / "mkdocs"
-# Reports what is wider than its place: for each, the page, the element and the beginning of its text.
-# Where a reader's question leads: to the first or the second page that the search shows.
+# The page that answers each question, first or second in the search's results.
 QUESTIONS = {
     "install": "python.html",
     "jupyter": "python.html",

@@ -11,9 +11,9 @@ SECONDS = float(os.environ.get("SEPU_FUZZ_SECONDS", "0"))
 IS_SHORT = "SEPU_FUZZ_SEED" not in os.environ
 
 Played = tuple[int, str, str | None]
-"""The number of a case, what it tried, and its fault if there is one."""
+"""The number of a case, what it tried, and its fault, if any."""
 Play = Callable[[Iterator[int]], Iterator[Played]]
-"""Plays the cases of these numbers. The same number is the same case."""
+"""Plays the cases with these numbers. A number always plays the same case."""
 
 
 def numbers(few: int) -> Iterator[int]:

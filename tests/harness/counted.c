@@ -1,5 +1,5 @@
-/* Counts what a process asks malloc, calloc and realloc for, and says when callgrind is to count: loaded before the C
- * library. */
+/* Preloaded before the C library: counts the requests to malloc, calloc and realloc, and starts and ends callgrind's
+ * counting. */
 #include <stddef.h>
 #include <valgrind/callgrind.h>
 
@@ -34,5 +34,5 @@ void begin_counting(void) {
 /* Writes a file. */
 void end_counting(void) { CALLGRIND_DUMP_STATS; }
 
-/* What follows is several times as fast, until counting begins again. */
+/* Runs several times as fast until counting begins again. */
 void stop_counting(void) { CALLGRIND_STOP_INSTRUMENTATION; }

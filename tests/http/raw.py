@@ -15,7 +15,7 @@ POST = b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\n"
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 BAD, URI, HEAD, TOO_LARGE = "bad_request", "uri_too_long", "headers_too_large", "payload_too_large"
 
-# Refused by nginx or any worker, with these codes.
+# Refused by nginx and by workers that need no proxy, with these codes.
 MALFORMED = {
     "no-slash": (b"GET v1/library HTTP/1.1\r\n\r\n", BAD),
     "unencoded-query": ("GET /v1/search?q=桃红 HTTP/1.1\r\nHost: sepu\r\n\r\n".encode(), BAD),
@@ -85,7 +85,7 @@ def everything(server: Server, *sent: bytes, end: bool = False) -> bytes:
 
 
 def check_refusal(answer: bytes, code: str) -> dict[str, str]:
-    """The answer is that error in the contract's form, and ends the connection; returns its headers."""
+    """Checks for that error in the contract's form, and an end of the connection; returns the answer's headers."""
     status, headers, body = parsed(answer)
     check_error(status, headers, body, code)
     assert headers["connection"] == "close"
@@ -93,7 +93,7 @@ def check_refusal(answer: bytes, code: str) -> dict[str, str]:
 
 
 def check_error(status: int, headers: dict[str, str], body: bytes, code: str) -> str:
-    """An error in the contract's form; returns its request id."""
+    """Checks an error for the contract's form; returns its request id."""
     request_id = headers["x-request-id"]
     assert str(uuid.UUID(request_id)) == request_id
     assert uuid.UUID(request_id).version == 4

@@ -1,4 +1,4 @@
-"""Failures from within, with each responder: the contract's 500, and no word of what was being handled."""
+"""Internal failures, with each responder: the contract's 500, without any content of the request."""
 
 import json
 import logging
@@ -28,7 +28,7 @@ SERVICE = Service.of(load_release())
 
 
 class BrokenLedger:
-    """Fails in a way that nobody foresaw, with the worst of messages: at once, or in what it calls back with."""
+    """Fails in an unforeseen way, with a secret in the message: in the call itself or in its callback."""
 
     def __init__(self, *, at_once: bool = True) -> None:
         self._at_once = at_once
@@ -58,7 +58,7 @@ def broken(*, at_once: bool = True) -> Any:
 
 
 def ask(responder: Responder, method: str, target: str, headers: dict[str, str], body: str = "") -> tuple[int, bytes]:
-    """Status and body of the answer, however it is sent."""
+    """Status and body of the answer, whichever way it is sent."""
     path, _, query = target.partition("?")
     sent: list[tuple[int, bytes]] = []
     environ = create_environ(path, query, method=method, headers=headers, body=body)
@@ -135,7 +135,7 @@ with ThreadPoolExecutor(4) as threads:
 
 
 def test_no_two_requests_have_one_id() -> None:
-    """In a process of its own, as that of pytest has threads and should not fork."""
+    """In a separate process: pytest's has threads and should not fork."""
     done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=True, timeout=60)
     found = done.stdout.split()
     assert len(set(found)) == len(found) == 14_000

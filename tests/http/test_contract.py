@@ -1,4 +1,4 @@
-"""The table of the contract on every kind of worker."""
+"""The contract's table on every kind of worker."""
 
 import psycopg
 from tests.harness.serving import Server

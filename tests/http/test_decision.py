@@ -1,4 +1,4 @@
-"""The order in which a request is decided on: of any two faults, the first step that fails answers."""
+"""The order in which a request is checked: of any two faults, the first failing step answers."""
 
 from collections.abc import Collection, Iterator
 from contextlib import closing
@@ -19,7 +19,7 @@ from sepu.http.service import Service
 from sepu.library.release import load_release
 from sepu.metering.batcher_thread import BatcherThread
 
-# Each step's faults in the order of decision, with what answers.
+# Each step's faults in order, with their error.
 STEPS = (
     ("no such path", "not_found"),
     ("other method", "method_not_allowed"),

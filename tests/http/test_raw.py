@@ -36,12 +36,12 @@ from sepu.admin.keys import IssuedKey
 
 @pytest.fixture(params=["uvloop", pytest.param("gthread", marks=pytest.mark.slow)])
 def direct(request: pytest.FixtureRequest, served: Served) -> Server:
-    """What clients may reach without a proxy: meinheld leaves all this to the one in front of it."""
+    """Servers that clients may reach without a proxy: meinheld leaves these checks to its proxy."""
     return served(request.param)
 
 
 CHUNKED_ONE, CHUNKS = chunked(ONE), b"Transfer-Encoding: chunked"
-# How a body is framed, what is sent of it, whether our side then closes, how the answer begins, and what is charged.
+# The framing, the bytes sent, whether our side then closes, how the answer begins, and the charge.
 BODIES: dict[str, tuple[bytes, bytes, bool, bytes, int]] = {
     "chunks": (CHUNKS, chunked(ONE[:7], ONE[7:]), False, b"HTTP/1.1 200", 1),
     "the largest, a byte a chunk": (
@@ -54,7 +54,7 @@ BODIES: dict[str, tuple[bytes, bytes, bool, bytes, int]] = {
     "our side closes": (b"Content-Length: %d" % len(ONE), ONE, True, b"HTTP/1.1 200", 1),
     "too many chunks": (CHUNKS, chunked(ONE, b" " * 9000, b" " * 9000), False, b"HTTP/1.1 413", 0),
     "broken chunks": (CHUNKS, b"zz\r\n" + ONE + b"\r\n0\r\n\r\n", False, b"", 0),
-    # What arrives is whole JSON; but who declared more has not finished, and is gone.
+    # Whole JSON, but shorter than its framing declares, and the client is gone.
     "cut off": (b"Content-Length: 100", ONE, True, b"", 0),
     **{f"{n} digits": (b"Content-Length: " + b"9" * n, ONE, True, b"", 0) for n in (10, 18, 40)},
     "no last chunk": (CHUNKS, CHUNKED_ONE[:-5], True, b"", 0),
@@ -106,7 +106,7 @@ def test_what_is_no_http_is_refused_in_the_contracts_form(direct: Server, sent: 
 
 @pytest.mark.parametrize(("sent", "code"), STRICTLY.values(), ids=STRICTLY)
 def test_the_default_worker_refuses_more(uvloop: Server, sent: bytes, code: str) -> None:
-    """gthread takes it, says it otherwise, or ends it by time."""
+    """gthread accepts it, answers otherwise, or times out."""
     check_refusal(everything(uvloop, sent), code)
 
 
@@ -125,7 +125,7 @@ def test_a_connection_goes_on_after_a_body_too_large(uvloop: Server, issued: Iss
 
 TARGETS = {
     (b"/v1/usage", b"SCRIPT_NAME: /x"): 200,
-    (b"/x/v1/usage", b"SCRIPT_NAME: /x"): 404,  # a header moves no path
+    (b"/x/v1/usage", b"SCRIPT_NAME: /x"): 404,  # a header does not change the path
     **{(b"http://sepu.example:80" + path, b"X: y"): 200 for path in (b"/v1/usage", b"/v1/library?x=1")},
     **{(b"http://sepu.example:80" + path, b"X: y"): 404 for path in (b"/v1/usag", b"", b"//v1/usage")},
 }
@@ -152,7 +152,7 @@ def test_who_leaves_without_the_answer_is_charged_once(
             if reset:
                 raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             raw.sendall(metered(issued, framing) + ONE)
-    until(lambda: exchange(server, issued, framing, ONE).startswith(b"HTTP/1.1 200"))  # 409 while the first is at it
+    until(lambda: exchange(server, issued, framing, ONE).startswith(b"HTTP/1.1 200"))  # 409 while the first one runs
     assert committed(connection, issued.account_id) == 1
 
 

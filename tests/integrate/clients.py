@@ -1,4 +1,4 @@
-"""The clients of docs/integrate, as their users run them."""
+"""The clients of docs/integrate, run as their users run them."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from tests.harness.processes import completed
 from tests.programs import missing, program
 
 CODE = Path(__file__).parents[2] / "docs" / "integrate"
-TIMEOUT, DEADLINE = 2, 20  # seconds, of a client
+TIMEOUT, DEADLINE = 2, 20  # a client's, in seconds
 
 
 def _built(command: list[str | Path], directory: Path) -> None:
@@ -50,7 +50,7 @@ def _shell(directory: Path) -> list[str]:  # noqa: ARG001
     return [program("sh", "dash"), str(CODE / "sepu.sh")]
 
 
-# Each makes ready what a directory of its own is for, and returns the command.
+# Each prepares a directory and returns the command.
 CLIENTS: dict[str, Callable[[Path], list[str]]] = {
     "node": _node,
     "go": _go,
@@ -62,7 +62,7 @@ CLIENTS: dict[str, Callable[[Path], list[str]]] = {
 
 @dataclass
 class Said:
-    """What a client printed. `key` and what became of it are those of its last line."""
+    """A client's output. Its last line has `key` and the outcome."""
 
     code: int
     out: str
@@ -84,7 +84,7 @@ class Said:
 
 
 def run(command: list[str], url: str, api_key: str, *given: str, key: str = "", deadline: int = DEADLINE) -> Said:
-    """Runs a client to its end; `key` is an idempotency key. What is empty is not set."""
+    """Runs a client to its end; `key` is an idempotency key. Empty settings are left out."""
     settings = {
         "SEPU_URL": url,
         "SEPU_API_KEY": api_key,

@@ -1,4 +1,4 @@
-"""A proxy between a client and the service that spoils metered requests, each in a given way."""
+"""A proxy between a client and the service that applies a given fault to each metered request."""
 
 import http.client
 import threading
@@ -17,7 +17,7 @@ _HOP = {"connection", "keep-alive", "transfer-encoding", "host", "content-length
 
 @dataclass
 class Attempt:
-    """A metered request as the client sent it, and when; `port` tells its connection."""
+    """A metered request as the client sent it, and when; `port` identifies its connection."""
 
     key: str
     line: str
@@ -31,7 +31,7 @@ Fault = Callable[["Exchange"], None]
 
 @dataclass
 class Between:
-    """What stands between a client and the server at `HOST:PORT`."""
+    """The proxy between a client and the server at `HOST:PORT`."""
 
     upstream: str
     faults: Iterator[Fault]
@@ -39,14 +39,14 @@ class Between:
     changed: Callable[[Response], Response]
     url: str = ""
     attempts: list[Attempt] = field(default_factory=list)
-    statuses: list[int] = field(default_factory=list)  # of the service, for metered requests
+    statuses: list[int] = field(default_factory=list)  # the service's, for metered requests
     unmetered_ports: set[int] = field(default_factory=set)
     given_up: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Exchange(BaseHTTPRequestHandler):
-    """One connection of the client. A fault uses these methods."""
+    """One connection of the client. Faults use these methods."""
 
     protocol_version = "HTTP/1.1"
     timeout = SECONDS
@@ -72,7 +72,7 @@ class Exchange(BaseHTTPRequestHandler):
     do_GET = do_POST = handle_any  # noqa: N815
 
     def ask(self) -> Response:
-        """What the service answers."""
+        """The service's answer."""
         connection = http.client.HTTPConnection(self.between.upstream, timeout=SECONDS)
         try:
             headers = {name.title(): value for name, value in self.headers.items() if name.lower() not in _HOP}
@@ -86,7 +86,7 @@ class Exchange(BaseHTTPRequestHandler):
             connection.close()
 
     def answer(self, response: Response, *, most: int | None = None) -> None:
-        """Sends it, or so many bytes of its body."""
+        """Sends the answer, with at most `most` bytes of its body."""
         self.send_response_only(response.status)
         for name, value in {"Content-Length": str(len(response.body)), **response.headers}.items():
             self.send_header(name, value)
@@ -96,7 +96,7 @@ class Exchange(BaseHTTPRequestHandler):
         self.wfile.write(response.body[:most])
 
     def until_given_up(self) -> None:
-        """Says nothing until the client closes."""
+        """Sends nothing until the client closes."""
         self.connection.settimeout(SECONDS)
         self.between.given_up += self.connection.recv(1) == b""
         self.close_connection = True
@@ -106,29 +106,29 @@ class Exchange(BaseHTTPRequestHandler):
 
 
 def passing(exchange: Exchange) -> None:
-    """Does nothing bad."""
+    """No fault."""
     exchange.answer(exchange.ask())
 
 
 def cut_before(exchange: Exchange) -> None:
-    """The service never hears of the request."""
+    """The request does not reach the service."""
     exchange.close_connection = True
 
 
 def cut_after(exchange: Exchange) -> None:
-    """The request was charged, and its answer is lost."""
+    """The request is charged, and its answer lost."""
     exchange.ask()
     exchange.close_connection = True
 
 
 def cut_within(exchange: Exchange) -> None:
-    """The answer ends early."""
+    """The answer is cut short."""
     exchange.close_connection = True
     exchange.answer(exchange.ask(), most=50)
 
 
 def too_slow(exchange: Exchange) -> None:
-    """The request was charged, and its answer comes too late."""
+    """The request is charged, and its answer comes too late."""
     exchange.ask()
     exchange.until_given_up()
 
@@ -140,7 +140,7 @@ def slow_body(exchange: Exchange) -> None:
 
 
 def saying(status: int, body: bytes, **headers: str) -> Fault:
-    """An answer that is not the service's, such as that of a proxy that knows nothing of the interface."""
+    """An answer that is not the service's, such as that of a proxy."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda exchange: exchange.answer(Response(status, named, body))
 

@@ -39,13 +39,13 @@ from sepu.http.replies import error
 
 pytestmark = pytest.mark.slow
 
-# An answer that expands to 16 MiB, though nobody accepted that.
+# An answer that expands to 16 MiB, although no client accepts compression.
 BOMB = saying(200, gzip.compress(b'{"a":"' + b" " * 2**24 + b'"}', 1), Content_Encoding="gzip")
-# The service's own answer to too many requests, with a shorter time to wait.
+# The service's own answer to too many requests, with a shorter wait.
 LIMITED = saying(429, error("rate_limited").render("6f1f1a2c-7f6e-4f0e-9f5b-2d1c7b0f8a35"), Retry_After="1")
-# A gateway has a form of errors and of `Retry-After` of its own.
+# A gateway has its own form of errors and of `Retry-After`.
 GATEWAY = saying(503, b'{"error":{"message":"upstream"}}', Retry_After="Wed, 21 Oct 2026 07:28:00 GMT")
-# A page, such as one to log in.
+# A page, such as a login page.
 PAGE = saying(200, b"<html>login</html>\n")
 MATCH = ("match", "200", "60", "35")
 
@@ -86,7 +86,7 @@ def command(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @dataclass
 class Client:
-    """A client of an account, between which and the service there may be faults. It never prints its API key."""
+    """A client of an account, possibly behind faults. It never prints its API key."""
 
     command: list[str]
     place: Place
@@ -112,7 +112,7 @@ def client(command: list[str], place: Place, world: World) -> Client:
 
 
 def too_long(exchange: Exchange) -> None:
-    """An answer without an end; `given_up` counts its mebibytes."""
+    """An endless answer; `given_up` counts its mebibytes."""
     exchange.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n{")
     with suppress(OSError):
         while exchange.between.given_up < 64:
@@ -135,8 +135,8 @@ def postgres_cut(odds: Odds, proxy: Proxy, exchange: Exchange) -> None:
     exchange.answer(answer)
 
 
-# What happens to the first attempt, what the service answers to attempts until the one that passes, whether that is a
-# replay, and after how many seconds the second one begins at least.
+# The first attempt's fault, the service's statuses up to the final one, whether that one is a replay, and the minimum
+# seconds before the second attempt.
 TROUBLES: dict[str, tuple[Fault | Odds, list[int], bool, float]] = {
     "cut before the commit": (cut_before, [200], False, 0),
     "cut after the commit": (cut_after, [200, 200], True, 0),
@@ -174,7 +174,7 @@ def test_a_spoiled_attempt_is_repeated_and_charged_once(client: Client, name: st
         said = client.run(found.url, *MATCH)
         if trouble in (too_slow, slow_body):
             until(lambda: found.given_up == 1)
-    # Where the disk keeps the ledger waiting past its deadline, the service says 503 once more, and may have charged.
+    # If the disk delays the ledger past its deadline, the service answers 503 once more, and may have charged.
     *before, last = found.statuses
     assert (before[: len(statuses) - 1], last) == (statuses[:-1], statuses[-1])
     late = before[len(statuses) - 1 :]
@@ -185,12 +185,12 @@ def test_a_spoiled_attempt_is_repeated_and_charged_once(client: Client, name: st
 
 
 def test_a_connection_that_the_service_has_just_closed(client: Client) -> None:
-    # Twice: Node's first attempt may come before it takes back the connection of the request for usage.
+    # Twice: Node may send its first attempt before it gets back the connection of the usage request.
     with client.between(cut_before, cut_before, keeps=True) as found:
         said = client.run(found.url, *MATCH)
     check_one_charge(client, said, found)
     *spoiled, last = [attempt.port in found.unmetered_ports for attempt in found.attempts]
-    assert any(spoiled) is ("sepu.sh" not in client.command[-1])  # a curl for each request keeps no connection
+    assert any(spoiled) is ("sepu.sh" not in client.command[-1])  # one curl per request keeps no connection
     assert not last
 
 
@@ -244,7 +244,7 @@ def test_a_search_and_fractions(client: Client) -> None:
 def test_a_refusal_is_not_repeated(client: Client, code: str, status: int, given: tuple[str, ...], at: str) -> None:
     if code == "quota_exceeded":
         client.world.plan(match=0)
-    if code == "rate_limited":  # after a minute, and the deadline is sooner; the first request asks for usage
+    if code == "rate_limited":  # for a minute, past the deadline; the request for usage counts too
         client.world.plan(minute=1)
     if code == "idempotency_conflict":
         client.world.completed("color_search")
@@ -272,7 +272,7 @@ def test_a_key_that_is_of_no_use(client: Client, code: str, status: int) -> None
 
 @contextmanager
 def at_once() -> Iterator[None]:
-    """What would be tried again would end at its deadline, after a minute."""
+    """A retry would last until the deadline, a minute."""
     began = time.monotonic()
     yield
     assert time.monotonic() - began < 50
@@ -313,7 +313,7 @@ def test_an_idempotency_key_adds_no_header(client: Client, key: str) -> None:
 
 
 def test_an_api_key_with_a_line_break(client: Client) -> None:
-    """A file's last line break is no part of the key. Another one is refused, and the key not printed."""
+    """A trailing line break of the key's file is ignored. Any other is refused, without printing the key."""
     key = client.world.issued.api_key
     for given, allowed in ((f"{key}\n", True), (f"{key}\nX-Evil: 1", False)):
         with at_once():
@@ -327,7 +327,7 @@ def test_an_answer_that_is_not_the_services_is_not_taken(client: Client, fault: 
         said = client.run(found.url, *MATCH)
     assert (said.code, said.out, said.key) == (1, "", found.attempts[0].key)
     assert len(found.attempts) == 1
-    assert found.given_up < 32  # what the system's buffers take, too
+    assert found.given_up < 32  # including the system's buffers
 
 
 def test_a_wait_that_is_none_is_a_pause(client: Client) -> None:

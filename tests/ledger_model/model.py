@@ -1,7 +1,7 @@
-"""The ledger in plain dicts: what each request is answered and what each command changes, one after the other.
+"""The ledger in plain dicts: the answer to each request and the effect of each command, one after the other.
 
-It is written from the contract, not from the SQL, and knows no locks, batches or statements. A row is a dict with the
-columns of its table. No row is changed in place, so a copy of the dicts is a copy of the ledger.
+Written from the contract, not from the SQL; it has no locks, batches or statements. A row is a dict with the columns of
+its table. No row is changed in place, so a copy of the dicts is a copy of the ledger.
 """
 
 from collections import defaultdict
@@ -24,15 +24,15 @@ DAY = timedelta(days=1)
 TICK = timedelta(microseconds=1)
 PLAN_MOST = 2_000_000_000
 MOST = 2**31 - 1
-INVALID, OUT_OF_BOUNDS = "22023", "23514"  # what Postgres says to what no server sends
+INVALID, OUT_OF_BOUNDS = "22023", "23514"  # SQLSTATEs for parameters that no server sends
 
 
-class Refused(Exception):  # noqa: N818  # of the contract, not a fault
-    """A command changes nothing, and says why."""
+class Refused(Exception):  # noqa: N818  # a result, not a fault
+    """A command refuses, and changes nothing."""
 
 
 class Fails(Exception):  # noqa: N818
-    """A call fails as a whole: the code of Postgres, and in a batch the position to blame."""
+    """A call fails as a whole: the SQLSTATE, and in a batch the position to blame."""
 
     def __init__(self, sqlstate: str, at: int | None = None) -> None:
         super().__init__(sqlstate, at)
@@ -42,7 +42,7 @@ class Fails(Exception):  # noqa: N818
 
 @dataclass(frozen=True)
 class Charge:
-    """What a metered request asks for."""
+    """The content of a metered request."""
 
     key: str
     meter: str
@@ -54,7 +54,7 @@ class Charge:
 
 @dataclass(frozen=True)
 class Request:
-    """A request of an account with a key: a charge, or to be admitted, or to read the usage."""
+    """A request of an account with a key: a charge, an admission, or a reading of the usage."""
 
     account_id: str
     key_hash: bytes
@@ -72,7 +72,7 @@ def next_month(period: str) -> datetime:
 
 @dataclass
 class Model:
-    """Every table, by its primary key, and what the abuse limit counts."""
+    """Every table by its primary key, and the windows of the abuse limit."""
 
     plan: Table = field(default_factory=dict)
     plan_allowance: Table = field(default_factory=dict)
@@ -89,7 +89,7 @@ class Model:
     """By account: when the minute of the abuse limit began, and how many requests passed in it."""
     change: tuple[Row, ...] = ()
     plan_then: dict[str, tuple[tuple[datetime, str], ...]] = field(default_factory=dict)
-    """By account the plans that it had, each since when."""
+    """The plans of each account over time."""
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
@@ -103,7 +103,7 @@ class Model:
     # Requests
 
     def batch(self, requests: Sequence[Request], now: datetime, *, joined: bool) -> list[Answer]:
-        """Answers requests in one transaction: account by account, each account's in the order of arrival."""
+        """Answers requests in one transaction: account by account, and each account's in order of arrival."""
         answers: dict[int, Answer] = {}
         with self.all_or_nothing():
             for at in order(requests):
@@ -114,7 +114,7 @@ class Model:
         return [answers[at] for at in range(len(requests))]
 
     def answer(self, request: Request, now: datetime) -> Answer:
-        """Answers with the rows of the function, without a position."""
+        """Answers with the function's rows, without a position."""
         refused = self._authenticate(request, now) or self._count(request.account_id, now)
         if isinstance(request.what, Charge):
             return [self._meter(request.account_id, request.key_hash, request.what, now, refused)]
@@ -143,9 +143,9 @@ class Model:
         return None
 
     def _count(self, account_id: str, now: datetime) -> str | None:
-        """Lets so many requests pass in a minute, which begins with the first one after another is over.
+        """Lets the plan's requests per minute pass. A minute begins with the first request after the last one's end.
 
-        A minute of the future is over too, as after the clock was set back.
+        A minute in the future, after the clock was set back, is over too.
         """
         began, passed = self.window.get(account_id, (now, 0))
         if not -MINUTE < now - began < MINUTE:
@@ -196,7 +196,7 @@ class Model:
             self.event_delivery[event] = {"due_at": now, "attempts": 0, "delivered_at": None, "last_error": None}
             self._change_row(self.usage, of, events=self.usage[of]["events"] + 1)
 
-    # Commands. What they make at random, as ids and keys, is given.
+    # Commands. Their random values, such as ids and keys, are arguments.
 
     def set_plan(
         self,
@@ -232,7 +232,7 @@ class Model:
         self._allow(plan_id, before, None, now)
 
     def _allow(self, plan_id: str, before: Row | None, after: Row | None, now: datetime) -> None:
-        """Keeps what a plan allows from now on: at an instant of its own, so nothing that it allowed is lost."""
+        """Records what a plan allows from now on, under a later instant than before, so that no earlier row is lost."""
         old, new = _allowed(before), _allowed(after)
         for allowed in {**old, **new}:
             if old.get(allowed) != new.get(allowed):
@@ -284,7 +284,7 @@ class Model:
             self._change_row(self.api_key, key, revoked_at=revoked_at)
 
     def repeated_rotation(self, account_id: str, rotation_id: str, thumbprint: str, now: datetime) -> Row | None:
-        """Returns the receipt that a rotation has already."""
+        """Returns the existing receipt of a rotation."""
         made = self.receipt.get((account_id, rotation_id))
         if made is None:
             return None
@@ -304,9 +304,9 @@ class Model:
         replaced: str | None,
         now: datetime,
     ) -> None:
-        """Adds the key of a new rotation (hash, id and receipt), and lets older ones end, none of them later.
+        """Adds a new rotation's key (hash, id and receipt), and lets older keys end, none of them later than before.
 
-        Of one key that is replaced, only it ends.
+        If a key is named as replaced, only that one ends.
         """
         self._open_account(account_id)
         if expires_at is not None and expires_at <= now:
@@ -334,7 +334,7 @@ class Model:
         operator: tuple[str, str],
         now: datetime,
     ) -> None:
-        """Grants units of a month or credits them, once for each id."""
+        """Grants or credits units of a month, once for each id."""
         self._open_account(account_id)
         if units == 0 or abs(units) > PLAN_MOST:
             raise Refused
@@ -363,11 +363,11 @@ class Model:
         self._record(f"{kind}.add", account_id, adjustment_id, None, added, now)
 
     def reserve(self, counter: tuple[str, str, str], units: int) -> None:
-        """Reserves units, as no function does, but as the contract allows."""
+        """Reserves units: no function does that, but the contract allows it."""
         self._change_row(self.usage, counter, reserved=units)
 
     def prune(self, days: int, now: datetime) -> tuple[int, int]:
-        """Deletes results and deliveries older than so many days; returns how many results, and their units."""
+        """Deletes results and deliveries older than `days`; returns the number of results, and their units."""
         gone = {name: row for name, row in self.stored_result.items() if row["created_at"] < now - days * DAY}
         for (account_id, key), row in gone.items():
             del self.stored_result[account_id, key]
@@ -384,7 +384,7 @@ class Model:
         return len(gone), sum(row["units"] for row in gone.values())
 
     def erase(self, account_id: str, now: datetime) -> tuple[int, int, int]:
-        """Forgets a customer, but not what he is billed; returns how many keys, receipts and results there were."""
+        """Forgets a customer, except for the bill; returns the number of keys, receipts and results."""
         before = self._state_of(account_id)
         self._change_row(self.account, account_id, status="erased", name=None, external_id=None)
         self._record("account.erase", account_id, account_id, before, self._state_of(account_id), now)
@@ -415,7 +415,7 @@ class Model:
         return "expired" if account["status"] == "active" and has_ended else str(account["status"])
 
     def month_usage(self, account_id: str, period: str, limits: Mapping[str, int]) -> list[tuple[Any, ...]]:
-        """Returns by meter the limit, committed, reserved, granted and credited."""
+        """Returns for each meter the limit, committed, reserved, granted and credited."""
         found = []
         for meter in METERS:
             counter = self._counter(account_id, period, meter)
@@ -424,7 +424,7 @@ class Model:
         return found
 
     def exported(self, account_id: str, period: str, now: datetime) -> tuple[Any, ...]:
-        """Returns status, plan, usage and the changes of a month, with plan and limits of its end."""
+        """Returns status, plan, usage and the changes of a month, with plan and limits at its end."""
         end = next_month(period)
         plan_id = self.plan_at(account_id, end - TICK)
         limits = {meter: self._limit_at(plan_id, meter, end - TICK) for meter in METERS}
@@ -445,7 +445,7 @@ class Model:
         )
 
     def plan_at(self, account_id: str, at: datetime) -> str:
-        """Returns the plan that an account had; before it was made, its first."""
+        """Returns the account's plan at an instant, or its first one before it was created."""
         had = self.plan_then[account_id]
         return next((plan_id for since, plan_id in reversed(had) if since <= at), had[0][1])
 
@@ -483,7 +483,7 @@ class Model:
                 keys.append((key_id if account_id else None, meter, units))
         return _added_up(days), _added_up(keys)
 
-    # What they share
+    # Shared
 
     def _open_account(self, account_id: str) -> Row:
         if self.account[account_id]["status"] == "erased":
@@ -540,7 +540,7 @@ class Model:
     def _record(
         self, action: str, account_id: str, subject: str, before: Row | None, after: Row | None, now: datetime
     ) -> None:
-        """Adds to the history what differs, if anything does."""
+        """Records the differences in the history, if there are any."""
         old, new = before or {}, after or {}
         names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
         if names or (before is None) is not (after is None):
@@ -579,7 +579,7 @@ def _key_state(key: Row) -> Row:
 
 
 def _nameless(change: Row) -> Row:
-    """Leaves out of a row of the history what an erasure forgets."""
+    """Removes from a history row what an erasure forgets."""
 
     def forget(state: Row | None) -> Row | None:
         names = ("name", "externalId", "reason")

@@ -1,4 +1,4 @@
-"""The real ledger on a clock of the test's own: its functions, its tables, and what operators are shown."""
+"""The real ledger on a clock that tests set: its functions, its tables, and what operators see."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ from sepu.database.opening import connect
 from sepu.metering import commands
 from sepu.metering.key_format import Credential
 
-# By table: the columns of its primary key.
+# The primary key's columns of each table.
 TABLES = {
     "plan_allowance": ("plan_id", "allowed", "since"),
     "account": ("account_id",),
@@ -36,7 +36,7 @@ TABLES = {
     "quota_event": ("account_id", "period", "meter", "threshold", "unit_limit"),
     "event_delivery": ("account_id", "period", "meter", "threshold", "unit_limit"),
 }
-# Tables come after what refers to them.
+# Tables follow those that refer to them.
 _EMPTIED = (*reversed(TABLES), "plan_limit", "plan", "change", "request_rate")
 
 
@@ -46,12 +46,12 @@ class RealLedger:
     clock: tuple[str, str] | None = None
 
     def empty(self) -> None:
-        # PERF: a truncation takes 20 ms.
+        # PERF: truncation takes 20 ms.
         deletions = [sql.SQL("delete from {}").format(sql.Identifier("sepu", table)) for table in _EMPTIED]
         self.connection.execute(sql.SQL("; ").join(deletions))
 
     def set_clock(self, now: datetime, zone: str) -> None:
-        """Sets what all that asks Postgres for the time is told, and the time zone of the session."""
+        """Sets the time that Postgres returns, and the session's time zone."""
         clock = (now.isoformat(), zone)
         if clock != self.clock:
             self.connection.execute(
@@ -98,7 +98,7 @@ class RealLedger:
         return found
 
     def windows(self) -> dict[str, tuple[datetime, int]]:
-        """Reads by account when the minute of the abuse limit began, and how many requests passed in it."""
+        """Reads for each account when the minute of its abuse limit began, and how many requests passed in it."""
         rows = self.connection.execute("select account_id, window_start, requests from sepu.request_rate")
         return {account_id: (began, passed) for account_id, began, passed in rows}
 
@@ -139,7 +139,7 @@ class RealLedger:
         }
 
     def audited(self) -> tuple[int, int, int]:
-        """Returns the counters, results and units that an audit added up, none of which may differ."""
+        """Returns the counters, results and units that an audit added up; fails on any difference."""
         found = audit(self.connection)
         assert found.differences == ()
         return found.counters, found.results, found.units
@@ -147,9 +147,9 @@ class RealLedger:
 
 @contextmanager
 def real_ledger(url: str, start: datetime) -> Iterator[RealLedger]:
-    """Migrates an empty database, for whose sessions `now()` is the clock that a test sets.
+    """Migrates an empty database in which `now()` returns the test's clock.
 
-    The session's search path finds that `now()` before Postgres's: in defaults, statements and commands alike.
+    The session's search path puts it before Postgres's `now()`: in defaults, statements and commands alike.
     """
     with connect(url) as root:
         database = sql.Identifier(root.info.dbname)
@@ -175,7 +175,7 @@ def _command(request: Request) -> commands.Command[Any]:
 
 
 def _key(row: Row, columns: Sequence[str]) -> Any:
-    """Takes the primary key out of a row."""
+    """Removes the primary key from a row, and returns it."""
     found = tuple(row.pop(column) for column in columns)
     return found[0] if len(found) == 1 else found
 

@@ -1,4 +1,4 @@
-"""Requests and commands in any order, over months: the ledger does what its model does, to the last row."""
+"""Requests and commands in any order, over months: the ledger and its model agree to the last row."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -46,13 +46,13 @@ Asked = tuple[int, str, tuple[int | None, int, bool]]
 
 START = datetime(2031, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-# The second and third put their clocks forward in March; the months of the others begin long before or after UTC's.
+# The second and third put clocks forward in March; the others' months begin long before or after UTC's.
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Pacific/Kiritimati", "Pacific/Pago_Pago")
 PLANS = ("standard", "gold", "silver")
-UNITS = (1, 1, 2, 3, 5, 8, 13, 1)  # of intents
+UNITS = (1, 1, 2, 3, 5, 8, 13, 1)  # an intent's units
 
 near = st.sampled_from([-HOUR, -30 * MINUTE, -TICK, timedelta(0), TICK, 30 * MINUTE, HOUR])
-PRUNED_RESULTS = 4  # in one transaction
+PRUNED_RESULTS = 4  # per transaction
 LAST = 7
 which = st.integers(0, LAST)
 meter = st.sampled_from(METERS)
@@ -69,7 +69,7 @@ limit = st.sampled_from([20, 50, 100, 200, 1000, 10, 5, 1, 0, PLAN_MOST])
 rate = st.sampled_from([1000] * 8 + [1, 2, 3, 5, 8, 40, 2**31 - 1])
 thresholds = st.sampled_from([[], [100], [50, 50, 51], [1, 80, 100], [80, 95, 100]])
 sometimes = st.integers(0, 5).map(lambda number: number == 0)
-# An intent is an idempotency key with its usual input; none is a new one.
+# An intent is an idempotency key with its usual input; None is a new one.
 intent = st.tuples(st.integers(0, 5) | st.none(), st.sampled_from(UNITS), sometimes)
 holder = st.sampled_from(["valid"] * 15 + ["any", "made up", "another's"])
 asked = st.tuples(which, holder, intent)
@@ -84,21 +84,21 @@ class LedgerMachine(RuleBasedStateMachine):
         self.now = self.latest = START
         self.zone = "UTC"
         self.count = 0
-        self.key_hashes: dict[str, list[bytes]] = {}  # by account, in the order of making
+        self.key_hashes: dict[str, list[bytes]] = {}  # by account, in order of creation
         self.key_ids: dict[bytes, str] = {}
         self.operator = (operator_name(), real.connection.info.user)
         real.empty()
 
-    # What rules share
+    # Shared by rules
 
     def number(self) -> int:
         self.count += 1
         return self.count
 
     def command(self, real: Callable[[], T], model: Callable[[T], Any]) -> None:
-        """Runs a command, and the model's with what it returned: both refuse or neither.
+        """Runs a command, then the model's with its result: both refuse or neither.
 
-        Commands have the latest time that there was: the history is in the order of time.
+        Commands run at the latest time so far: the history is in the order of time.
         """
         self.real.set_clock(self.latest, self.zone)
         try:
@@ -110,7 +110,7 @@ class LedgerMachine(RuleBasedStateMachine):
             model(made)
 
     def account(self, number: int) -> str:
-        """Returns one of those that are not erased, or now and then of all."""
+        """Returns an account that is not erased, or now and then any one."""
         found = list(self.key_hashes) if number == LAST else self.open_accounts()
         return found[number % len(found)]
 
@@ -125,7 +125,7 @@ class LedgerMachine(RuleBasedStateMachine):
         return next((key_hash for key_hash, row in rows if row and key_state(row, self.now) == "valid"), otherwise)
 
     def stored_results(self) -> list[tuple[tuple[str, str], Row]]:
-        """Returns them in an order that no random id decides: Hypothesis repeats what it found."""
+        """Returns the stored results in an order independent of random ids, so that Hypothesis can repeat a case."""
         return sorted(self.model.stored_result.items(), key=lambda item: str(item[1]["request_id"]))
 
     def end(self, after: timedelta | None) -> datetime | None:
@@ -155,7 +155,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(by=near, zone=st.sampled_from(ZONES), account=which)
     def month_ends(self, by: timedelta, zone: str, account: int) -> None:
-        """Not yet in the session's zone, or long ago."""
+        """In the session's zone the month may end hours earlier or later."""
         self.zone = zone
         self._set_clock(next_month(month(self.latest)) + by)
         account_id = self.account(account)
@@ -189,7 +189,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.stored_result)
     @rule(those=st.lists(st.tuples(st.integers(0, 60), sometimes), min_size=1, max_size=8), joined=st.booleans())
     def results_are_asked_for_again(self, those: list[tuple[int, bool]], joined: bool) -> None:
-        """With the input that they are of, or another one."""
+        """With their own input, or another one."""
         stored = self.stored_results()
         requests = []
         for number, other in those if joined else those[:1]:
@@ -214,7 +214,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(account=which, meter=meter, excess=st.sampled_from([0, 1]))
     def last_units(self, account: int, meter: str, excess: int) -> None:
-        """What is left of a limit, or one unit more."""
+        """Charges the rest of a limit, or one unit more."""
         account_id = self.account(account)
         limit, committed, reserved, *_ = self._month_usage(account_id, month(self.now))[meter]
         units = limit - committed - reserved + excess
@@ -238,7 +238,7 @@ class LedgerMachine(RuleBasedStateMachine):
         what=st.sampled_from(["admit", "usage"]),
     )
     def asked_when_something_ends(self, account: int, of: str, by: timedelta, what: str) -> None:
-        """The account, its key, the minute of its abuse limit, or the day of the key's last use."""
+        """Asks near the end of the account, its key, its abuse limit's minute, or the day of the key's last use."""
         account_id = self.account(account)
         holder = account_id, self.valid_key(account_id, bytes(32))
         if of == "minute":
@@ -317,7 +317,7 @@ class LedgerMachine(RuleBasedStateMachine):
         used = self.model.usage.get((account_id, month(self.now), meter), {"committed": 0})["committed"]
         match, search = (used + by if each == meter else None for each in METERS)
         self.plan_is_set(plan_id, (match, search), None, None)
-        self.last_units(account, meter, 0)  # crosses thresholds that no charge has reached, and others
+        self.last_units(account, meter, 0)  # crosses reached and unreached thresholds
 
     @rule(account=which, rates=st.lists(st.integers(-2, 3), min_size=1, max_size=5))
     def rate_is_set_beside_what_passed(self, account: int, rates: list[int]) -> None:
@@ -403,7 +403,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(account=which, number=which)
     def key_is_revoked(self, account: int, number: int) -> None:
         if number >= len(self.key_hashes[self.account(account)]):
-            return  # or hardly a key would be valid
+            return  # otherwise hardly any key would be valid
         key = self.key(account, number)
         key_id = self.key_ids[key[1]]
         self.command(
@@ -471,7 +471,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self._adjust_often("credit", account, meter, months, steps, used)
 
     def _adjust_often(self, kind: Any, account: int, meter: str, months: int, steps: list[Any], used: bool) -> None:
-        """Some, or as many as may be; and used, or added again with the same id. In the end one too many."""
+        """Adds a few or the maximum, uses them, or repeats an id. In the end adds one too many."""
         account_id = self.account(account)
         period = month(self.latest.replace(day=15) + months * 30 * DAY)
         self._set_clock(self.latest)
@@ -518,7 +518,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(account=which, meter=meter, units=st.sampled_from([0, 1, 3]))
     def units_are_reserved(self, account: int, meter: str, units: int) -> None:
-        """As no function does. They are not to be had, until there are none."""
+        """No function does this. Reserved units cannot be charged until the reservation ends."""
         account_id = self.account(account)
         self._charge_alone(account_id, {"meter": meter, "units": 1})
         counter = account_id, month(self.now), meter
@@ -548,7 +548,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.stored_result)
     @rule(number=st.integers(0, 40))
     def a_result_reaches_its_retention(self, number: int) -> None:
-        """In a zone whose clock is put forward while the result is kept."""
+        """In a zone that puts its clock forward while the result is kept."""
         ends = [row["created_at"] + 31 * DAY for _, row in self.stored_results()]
         ends = [end for end in ends if end - HOUR > self.latest] or [self.latest + HOUR]
         end = ends[number % len(ends)]
@@ -564,7 +564,7 @@ class LedgerMachine(RuleBasedStateMachine):
         """With a name in its history."""
         account_id = self.account(account)
         self._change_account(account, _set_account, "account.set", external_id="cus_3")
-        self._set_clock(self.latest + MINUTE)  # so all its results are of the past
+        self._set_clock(self.latest + MINUTE)  # so that all its results are in the past
 
         def erase(made: Any) -> None:
             assert (made.keys, made.receipts, made.results) == self.model.erase(account_id, self.latest)
@@ -621,7 +621,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
 
 def _set_account(connection: Connection, account_id: str, **columns: Any) -> None:
-    """Takes away what is None."""
+    """Sets columns; None clears one."""
     accounts.change_account(connection, account_id, **{column: value or "" for column, value in columns.items()})
 
 
@@ -633,7 +633,7 @@ def _or_failure(answer: Callable[[], T]) -> T | tuple[str, int | None]:
 
 
 def _comparable(table: dict[Any, Row]) -> dict[Any, Row]:
-    """Has ids as text, as the model has them."""
+    """Converts ids to text, as in the model."""
 
     def text(value: Any) -> Any:
         return str(value) if isinstance(value, UUID) else value
@@ -648,7 +648,7 @@ def _delivery(row: Row | None) -> str | None:
     return "due" if row else None
 
 
-@pytest.mark.timeout(600)  # half a minute on two free cores
+@pytest.mark.timeout(600)  # takes half a minute on two idle cores
 @pytest.mark.parametrize(
     ("examples", "derandomize"),
     [(60, True), pytest.param(int(os.environ.get("SEPU_EXAMPLES", "200")), False, marks=pytest.mark.slow)],

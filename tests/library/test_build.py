@@ -1,4 +1,4 @@
-"""The facts become the release: the rule, the totals, and the same bytes every time."""
+"""Building the release from the facts: the rule, the totals, and the same bytes every time."""
 
 import csv
 import json
@@ -31,7 +31,7 @@ def verdict(*readings: tuple[str, str | None], conflicts: int = 0) -> Assessment
 
 @pytest.fixture
 def facts(tmp_path: Path) -> Path:
-    """A copy of the facts, to be changed."""
+    """A copy of the facts that tests may change."""
     return copytree(FACTS, tmp_path / "facts")
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import sepu
 from sepu.library.css import SPACES, lab_of_srgb, read_css, srgb_of_lab
 
-# Of Web Platform Tests, css/css-color (parsing/color-computed-hsl, parsing/color-valid-hwb, predefined-*, lab-001,
-# display-p3-linear-005), and of the examples of the specification; some of them again with percentages.
+# From Web Platform Tests, css/css-color (parsing/color-computed-hsl, parsing/color-valid-hwb, predefined-*, lab-001,
+# display-p3-linear-005), and the specification's examples; some repeated with percentages.
 PUBLISHED = """
     #f0f -> 255 0 255; #008000ff -> 0 128 0; RebeccaPurple -> 102 51 153
     rgb(50% 128 25%) -> 127.5 128 63.75; rgb(none 128 none) -> 0 128 0; RGBA(1, 2, 3, 1) -> 1 2 3
@@ -46,7 +46,7 @@ TABLE = [
 
 @pytest.mark.parametrize(("text", "expected"), TABLE)
 def test_published_values(text: str, expected: tuple[float, ...]) -> None:
-    """To half a step of 8 bits, as which they are published."""
+    """To half an 8-bit step, because they are published as 8 bits."""
     assert read_css(text) == pytest.approx(expected, abs=0.51)
 
 
@@ -61,7 +61,7 @@ def test_published_values(text: str, expected: tuple[float, ...]) -> None:
     ],
 )
 def test_hex_is_rounded_half_up_without_the_noise_of_doubles(text: str, expected: str) -> None:
-    """As Web Platform Tests have it, in css/css-color/parsing."""
+    """The values of Web Platform Tests, css/css-color/parsing."""
     assert sepu.NamedPalette({"x": text})[0].hex == expected
 
 
@@ -122,7 +122,7 @@ def test_conversions_equal_those_of_coloraide(parts: tuple[str, ...]) -> None:
     other: Any = Color(text)
     expected = [255 * channel for channel in other.convert("srgb").coords(nans=False)]
     outside = min(expected) < -0.256 or max(expected) > 255.256
-    # coloraide has ProPhoto's primaries with fewer digits; and hardly outside sRGB ours is clipped.
+    # coloraide has fewer digits of ProPhoto's primaries; and ours clips colours just outside sRGB.
     close = 0.05 if "prophoto" in text else 1e-6 if outside else 0.256
     assert rgb == pytest.approx(expected, abs=close)
     assert lab_of_srgb(rgb) == pytest.approx(

@@ -1,4 +1,4 @@
-"""Naming the colours of images: arrays, and files and images of Pillow's where it is installed."""
+"""Naming the colours of images: arrays, and Pillow's files and images where it is installed."""
 
 import os
 import re
@@ -126,7 +126,7 @@ def test_what_is_not_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["EPS", "PPM", "PCX", "SGI", "ICO", "DDS", "JPEG2000"])
 def test_only_the_decoders_of_the_formats_that_are_meant_see_a_file(name: str, tmp_path: Path) -> None:
-    """Whatever it is called: Pillow gives PostScript to Ghostscript, which runs it."""
+    """Whatever the file's name: Pillow passes PostScript to Ghostscript, which executes it."""
     file = tmp_path / "photo.jpg"
     Image.fromarray(IMAGE).save(file, name)
     with pytest.raises(sepu.ImageError, match="not one of PNG, JPEG, GIF, BMP, TIFF, WEBP, AVIF"):
@@ -163,7 +163,7 @@ def test_what_would_take_hours_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     Image.fromarray(IMAGE).save(made, "JPEG", progressive=True)
     content = made.getvalue()
     scan, file = content[content.rindex(b"\xff\xda") : -2], tmp_path / "image.jpg"
-    file.write_bytes(content + scan * 200)  # scans after the end of the image do not count
+    file.write_bytes(content + scan * 200)  # scans after the image's end are ignored
     assert shares(file)
     file.write_bytes(content[:-2] + scan * 80 + content[-2:])
     assert shares(file)
@@ -182,7 +182,7 @@ def test_what_would_take_hours_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("big", [False, True])
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_a_picture_of_many_strips_is_refused(order: str, big: bool, tmp_path: Path) -> None:
-    """Of a row each. Pillow would take 700 MB for a million, which are in a file of 4 MB."""
+    """With a row in each. Pillow would take 700 MB for a million strips, a file of 4 MB."""
     rows, file = limits.images.TIFF_NUMBERS + 1, tmp_path / "image.tif"
     tags = [(256, 1), (257, rows), (258, 8), (259, 1), (262, 1), (277, 1), (278, 1)]
     start, word = (16, "Q") if big else (8, "I")
@@ -215,7 +215,7 @@ def test_pillow_warns_nobody(tmp_path: Path) -> None:
 
 
 def grey_profile() -> bytes:
-    """An ICC profile of grey in linear light: 188 of sRGB is 128 here (ICC.1:2001-04, 6.1 and 6.3.1.2)."""
+    """An ICC profile of grey in linear light: sRGB's 188 is 128 here (ICC.1:2001-04, 6.1 and 6.3.1.2)."""
     tags = {
         b"wtpt": b"XYZ " + struct.pack(">4x3I", 0xF6D6, 0x10000, 0xD32D),
         b"kTRC": b"curv" + struct.pack(">4xIH2x", 1, 0x100),
@@ -232,7 +232,7 @@ def grey_profile() -> bytes:
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "P"])
 def test_a_colour_profile_counts(mode: str, tmp_path: Path) -> None:
-    """In a profile whose red and blue primaries are exchanged, red is what is blue on the screen."""
+    """With the red and blue primaries exchanged, the file's red is the screen's blue."""
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     exchanged = profile.replace(b"rXYZ", b"?XYZ").replace(b"bXYZ", b"rXYZ").replace(b"?XYZ", b"bXYZ")
     assert exchanged != profile
@@ -265,7 +265,7 @@ def test_ink_without_a_profile_has_no_colour(tmp_path: Path) -> None:
 
 
 def with_chunk(content: bytes, kind: bytes, data: bytes) -> bytes:
-    """A PNG with one chunk more, behind its header."""
+    """A PNG with an additional chunk after its header."""
     chunk = struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     return content[:33] + chunk + content[33:]
 

@@ -1,4 +1,4 @@
-"""Palettes with names: what they answer, and the files that they are read from."""
+"""Named palettes: their answers, and the files that they are read from."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def test_the_nearest_is_what_the_numbers_alone_say() -> None:
 
 
 def test_what_lies_outside_srgb_stays_where_it_is(tmp_path: Path) -> None:
-    """ASE and CSS have L*a*b* of D50; the reference is the search by L*a*b*."""
+    """ASE and CSS have L*a*b* under D50; the reference is the search by L*a*b*."""
     (tmp_path / "a.ase").write_bytes(ase(("cyan", b"LAB ", (0.5, -80, -60)), ("clay", b"LAB ", (0.5, 20, 20))))
     p3 = {"colorSpace": "display-p3", "components": [0, 1, 0]}
     (tmp_path / "a.json").write_text(json.dumps({"green": {"$type": "color", "$value": p3}}))
@@ -217,7 +217,7 @@ def srgb(components: list[Any], **more: object) -> dict[str, Any]:
 
 BLUE, RED_VALUE = srgb([0, 0.4, 0.8]), srgb([200 / 255, 60 / 255, 35 / 255])
 BLUE_HEX = "#0066CC"
-# Of the specification's examples (Design Tokens Format Module 2025.10), with their names of groups.
+# From the specification's examples (Design Tokens Format Module 2025.10), with their group names.
 DOCUMENTS: list[tuple[str, object, list[tuple[str, str]]]] = [
     (
         "aliases",

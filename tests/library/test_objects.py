@@ -1,4 +1,4 @@
-"""The library as a collection, and what people write for a colour."""
+"""The library as a collection, and ways to write a colour."""
 
 import dataclasses
 import inspect
@@ -16,7 +16,7 @@ from sepu.errors import SepuError
 FEI_HONG = (200, 60, 35)
 
 
-# As the client reads them, too: tests/client/test_colors.py.
+# The client reads the same ones: tests/client/test_colors.py.
 FORMS: list[Any] = [
     "#C83C23",
     "c83c23",
@@ -231,7 +231,7 @@ def test_records_have_their_values() -> None:
 
 
 def test_a_table_has_a_column_for_each_value() -> None:
-    """What `dataclasses.asdict` returns: pandas asks it."""
+    """pandas calls `dataclasses.asdict`."""
     [match] = sepu.match("#C83C22")
     flat = {
         "slug": "fei-hong",
@@ -274,7 +274,7 @@ def test_signatures_name_their_arguments() -> None:
     for name, function in inspect.getmembers(sepu, inspect.isfunction):
         if name in sepu.__all__:
             method = getattr(sepu.Release, name, None)
-            if method is not None:  # the same, of a release
+            if method is not None:  # the release's method
                 assert list(inspect.signature(method).parameters)[1:] == list(inspect.signature(function).parameters)
 
 

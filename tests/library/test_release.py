@@ -1,4 +1,4 @@
-"""Only an intact release loads; anything else is refused, with the file named."""
+"""Only an intact release loads; any other is refused, and the file named."""
 
 import json
 from collections.abc import Callable
@@ -28,12 +28,12 @@ FILES = ["library.json", "source-projection.json", "rights.json", "manifest.json
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A copy of the release, to be spoilt."""
+    """A copy of the release that tests may damage."""
     return copytree(RELEASE, tmp_path / "release")
 
 
 def rewrite(directory: Path, name: str, edit: Callable[[Any], object]) -> None:
-    """Edits a file as someone would who also mends its hash in the manifest."""
+    """Edits a file, and updates its hash in the manifest."""
     path = directory / name
     content = json.loads(path.read_bytes())
     edit(content)

@@ -1,6 +1,6 @@
-"""What threads share, without a lock in any answer: each public function, by eight threads at the same time.
+"""Eight threads call each public function at the same time; no answer takes a lock.
 
-On a CPython without a GIL nothing may bring one back.
+On a CPython without a GIL no import may enable it again.
 """
 
 import sys
@@ -52,7 +52,7 @@ CALLS: dict[str, Callable[[], object]] = {
 
 
 def by_threads(call: Callable[[], object], times: int = 1) -> list[object]:
-    """What the call returns to each of eight threads that begin together."""
+    """The call's results in eight threads that begin together."""
     barrier = Barrier(THREADS)
 
     def repeat(_: int) -> list[object]:
@@ -70,7 +70,7 @@ def test_each_thread_gets_the_answer_of_one(name: str) -> None:
 
 
 def test_nothing_brings_the_lock_back() -> None:
-    """Importing a module that does not declare itself safe would."""
+    """Importing a module that does not declare itself safe would enable it."""
     import sepu._index_builder
 
     assert sepu._index_builder
@@ -81,7 +81,7 @@ def test_what_is_cached_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
 
     def make() -> Release:
-        sleep(0.02)  # for the other threads to ask meanwhile
+        sleep(0.02)  # so that other threads ask meanwhile
         made.append(None)
         return load_release()
 

@@ -1,4 +1,4 @@
-"""Customers to meter, and database sessions to meter them in."""
+"""Customers to charge, and database sessions."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -37,7 +37,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Customer:
-    """An account on a plan of its own."""
+    """An account on its own plan."""
 
     account_id: str
     plan_id: str
@@ -56,7 +56,7 @@ class Customer:
         body: bytes = b"{}",
         holder: Credential | None = None,
     ) -> Answer:
-        """Calls the function itself, at an instant of the test's choice."""
+        """Calls the SQL function directly, at an instant that the test chooses."""
         asking = holder or self.credential
         row = session.execute(
             "select outcome, period, unit_limit, committed, reserved, body "
@@ -82,14 +82,14 @@ class Customer:
         return meter_request(self.credential, key, charge, str(uuid.uuid4()))
 
     def committed(self, session: Connection) -> dict[tuple[str, str], int]:
-        """What was charged, by period and meter."""
+        """The units charged, by period and meter."""
         rows = session.execute(
             "select period, meter, committed from sepu.usage where account_id = %s", (self.account_id,)
         ).fetchall()
         return {(period, meter): units for period, meter, units in rows}
 
     def stored(self, session: Connection) -> dict[tuple[str, str], int]:
-        """What the stored results say was charged, by period and meter."""
+        """The units of the stored results, by period and meter."""
         rows = session.execute(
             "select period, meter, sum(units) from sepu.stored_result where account_id = %s group by period, meter",
             (self.account_id,),
@@ -109,19 +109,19 @@ OpenSession = Callable[[], Connection]
 
 @pytest.fixture
 def own_ledger() -> None:
-    """Gives the test a ledger of its own, for what looks at all accounts."""
+    """Gives the test its own ledger, for functions that look at all accounts."""
 
 
 @pytest.fixture
 def ledger_url(request: pytest.FixtureRequest) -> str:
-    """Of the run's ledger, or of the test's own."""
+    """The run's ledger, or the test's own."""
     url: str = request.getfixturevalue("own_url" if "own_ledger" in request.fixturenames else "database_url")
     return url
 
 
 @pytest.fixture
 def make_customer(connection: Connection) -> MakeCustomer:
-    """Makes customers, by default on a plan that is in nobody's way."""
+    """Creates customers, by default on a plan with high limits."""
 
     def make(match_limit: int = 2000, search_limit: int = 1000, requests_per_minute: int = 100_000) -> Customer:
         plan_id = f"test-{token_hex(4)}"
@@ -142,7 +142,7 @@ def customer(make_customer: MakeCustomer) -> Customer:
 
 @pytest.fixture
 def session(ledger_url: str) -> Iterator[OpenSession]:
-    """Opens sessions: each statement its own transaction, unless the test says `begin`."""
+    """Opens sessions: each statement is a transaction, unless the test says `begin`."""
     with ExitStack() as opened:
 
         def open_one() -> Connection:
@@ -153,7 +153,7 @@ def session(ledger_url: str) -> Iterator[OpenSession]:
         yield open_one
 
 
-# Makes a call that has to wait for another session's lock, then ends that wait, and returns the call's answer.
+# Makes a call that must wait for another session's lock, ends that wait, and returns the call's answer.
 HeldUp = Callable[[Callable[[], Any], Callable[[], object]], Any]
 
 

@@ -62,7 +62,7 @@ def test_the_id_of_a_key_finds_its_account(connection: psycopg.Connection) -> No
     assert found.account_id == issued.account_id
     with pytest.raises(AccountError, match="there is no account"):  # it has no such key
         find_account(connection, f"{issued.account_id}-aaaaaaaa")
-    accounts.create_account(connection, "standard", external_id=issued.key_id)  # which has the same form
+    accounts.create_account(connection, "standard", external_id=issued.key_id)  # an external id may look like a key id
     assert find_account(connection, issued.key_id) == issued.account_id
 
 

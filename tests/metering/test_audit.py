@@ -1,4 +1,4 @@
-"""What the audit must find: every way in which counters and stored results can disagree."""
+"""The audit finds every way in which counters and stored results can disagree."""
 
 import psycopg
 import pytest
@@ -7,7 +7,7 @@ from tests.metering.conftest import Customer, MakeCustomer
 
 from sepu.admin.audit import Audit, audit, last_audit, record_audit
 
-pytestmark = pytest.mark.usefixtures("own_ledger")  # an audit looks at everybody's accounts
+pytestmark = pytest.mark.usefixtures("own_ledger")  # an audit looks at all accounts
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_charges_add_up(connection: Connection, make_customer: MakeCustomer) -> 
     assert audit(connection) == Audit(1, 1, 5, ())
 
 
-# What was done, and of each difference: period, meter, committed, pruned and stored.
+# Each damage, and of each difference: period, meter, committed, pruned and stored.
 Difference = tuple[str, str, int | None, int | None, int | None]
 TAMPERED: dict[str, list[Difference]] = {
     "update sepu.usage set committed = committed + 1 where meter = 'color_match'": [
@@ -72,7 +72,7 @@ def test_no_more_is_pruned_than_was_charged(connection: Connection, charged: Cus
             )
 
 
-# What was done to the two events of a charge, and how many the audit finds.
+# Each damage to the two events of a charge, and how many of them the audit finds.
 LOST_OR_MADE_UP: dict[str, int | None] = {
     "delete from sepu.quota_event where threshold = 95": 1,
     "delete from sepu.quota_event": None,

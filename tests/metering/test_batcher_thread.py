@@ -1,4 +1,4 @@
-"""What threads add to the batcher: a bounded wait, and the start and end of a process."""
+"""The batcher in a thread: bounded waits, and the start and end of a process."""
 
 import logging
 import subprocess
@@ -19,13 +19,13 @@ from sepu.metering.commands import Command, admit
 from sepu.metering.failure import LedgerUnavailable
 
 WAIT_SECONDS = limits.database.QUEUE_SECONDS + limits.database.STATEMENT_SECONDS + limits.database.THREAD_SECONDS
-BUSY_SECONDS = 2.0  # what a busy machine may add
+BUSY_SECONDS = 2.0  # allowance for a busy machine
 
 
 def test_nobody_waits_longer_than_a_call_may_take(
     service_url: str, customer: Customer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not even if the event loop is stuck; and nothing is stuck any more when it goes on."""
+    """Even if the event loop is stuck; once it continues, all is well again."""
     goes_on = Event()
 
     def stuck(_rows: Sequence[Any]) -> bool:
@@ -50,7 +50,7 @@ def test_nobody_waits_longer_than_a_call_may_take(
 def test_an_unforeseen_failure_reaches_its_caller_and_no_log(
     service_url: str, customer: Customer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What a callback raises asyncio logs, with its arguments."""
+    """asyncio logs what a callback raises, with its arguments."""
     nonsense: Command[Any] = Command("telltale", 5, len)  # type: ignore[arg-type]
     with closing(BatcherThread(service_url)) as ledger, caplog.at_level(logging.DEBUG):
         ledger.start()
@@ -60,7 +60,7 @@ def test_an_unforeseen_failure_reaches_its_caller_and_no_log(
     assert "telltale" not in caplog.text
 
 
-# Each child starts its own thread, which the parent never had; then it ends as any program does, and closes nothing.
+# Each child starts its own thread, which the parent never had, and then exits normally without closing it.
 FORKS = """
 import os, sys, threading
 from sepu.metering.batcher_thread import BatcherThread

@@ -1,4 +1,4 @@
-"""Which keys a worker recognises, by the secret of the database that it is connected to, and what it remembers."""
+"""How a worker recognises keys, by its database's secret, and which refusals it remembers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -66,7 +66,7 @@ def test_a_database_whose_secret_was_not_restored_serves_nobody_and_is_found_aga
 def test_another_database_behind_a_pooler_is_noticed_by_a_probe(
     ledger_url: str, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sessions do not break there. Its keys are known within the seconds between two looks."""
+    """The sessions do not break there. The new database's keys are recognised after the next probe."""
     monkeypatch.setattr(limits.probes, "PROBE_SECONDS", 0.0)
     account_id = accounts.create_account(connection, "standard").account_id
 
@@ -111,7 +111,7 @@ def test_a_key_over_its_limit_still_asks_a_few_times_and_no_other_key_is_refused
 
 
 def test_what_is_over_is_forgotten() -> None:
-    """A revoked key costs a few bytes for a second, so many of them do not add up."""
+    """A revoked key occupies a few bytes for a second, so many of them do not add up."""
     now = 100.0
     callers = Callers(lambda: now, lambda: True)
     for number in range(1000):

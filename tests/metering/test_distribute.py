@@ -1,4 +1,4 @@
-"""What `sepu db distribute` sends to a cluster, on a plain Postgres. tests/citus has the cluster."""
+"""The statements of `sepu db distribute`, on a plain Postgres. tests/citus has the cluster."""
 
 from pathlib import Path
 

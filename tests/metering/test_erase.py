@@ -1,4 +1,4 @@
-"""What the model does not show of erasing: that there is nothing in any other table, nor of what was under way."""
+"""Erasing beyond the model: nothing remains in any other table, or of requests under way."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ from sepu.admin.prune import prune
 from sepu.admin.receipts import new_private_key, public_key
 from sepu.admin.rotation import rotate_key
 
-pytestmark = pytest.mark.usefixtures("own_ledger")  # an audit looks at everybody's accounts
+pytestmark = pytest.mark.usefixtures("own_ledger")  # an audit looks at all accounts
 
 NOW = datetime.now(UTC)
 KEPT = {"account", "adjustment", "change", "usage"}
@@ -25,12 +25,12 @@ KEPT = {"account", "adjustment", "change", "usage"}
 
 @pytest.fixture(autouse=True)
 def no_call_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody calls meanwhile, so there is no call to wait for."""
+    """Skips the wait for calls under way: there are none."""
     monkeypatch.setattr("sepu.admin.erase.time.sleep", lambda _seconds: None)
 
 
 def rows_of(connection: Connection, account_id: str) -> dict[str, str]:
-    """All that the ledger has of an account, as text, by table."""
+    """All rows about an account, as text, by table."""
     tables = connection.execute(
         "select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'account_id' "
         "where c.relnamespace = 'sepu'::regnamespace and c.relkind = 'r'"

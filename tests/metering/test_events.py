@@ -1,4 +1,4 @@
-"""Quota events that the model does not have: one that is there already, and thresholds of another form."""
+"""Quota events beyond the model: one that exists already, and invalid thresholds."""
 
 import pytest
 from psycopg import Connection

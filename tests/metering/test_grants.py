@@ -1,4 +1,4 @@
-"""What the model does not show of grants and credits: messages, charges at the same time, and damage."""
+"""Grants and credits beyond the model: messages, concurrent charges, and damage."""
 
 from functools import partial
 from typing import Any
@@ -46,7 +46,7 @@ def test_what_is_wrong_is_told(connection: Connection, customer: Customer, wrong
 def test_a_grant_waits_for_a_charge_and_a_charge_for_a_grant(
     session: OpenSession, connection: Connection, make_customer: MakeCustomer, held_up: HeldUp
 ) -> None:
-    """Each sees what the other did; neither is refused."""
+    """Each sees the other's change; neither is refused."""
     customer = make_customer(match_limit=10)
     customer.meter(connection, "key-0001")
     a, b = session(), session()
@@ -88,7 +88,7 @@ def test_an_operator_who_is_silent_lets_go_of_the_counter(
     assert customer.meter(connection)[:3] == ("charged", MARCH, 2000)
 
 
-# What was done to a counter with a grant of 7 and a credit of 2, and of each difference: granted, grants, credited,
+# Each damage to a counter with a grant of 7 and a credit of 2, and of each difference: granted, grants, credited,
 # credits.
 TAMPERED: dict[str, list[tuple[int | None, ...]]] = {
     "update sepu.usage set granted = 8": [(8, 7, 2, 2)],

@@ -1,4 +1,4 @@
-"""How the hosts of a database are found, and what the log says of one that does not answer: why, without a secret."""
+"""How a database's hosts are found, and what the log says of one that does not answer: the reason, but no secret."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ from sepu.metering.session import SessionLost
 
 @pytest.fixture(autouse=True)
 def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The service file, and no other settings in the environment."""
+    """The service file, without other settings in the environment."""
     for name in [name for name in os.environ if name.startswith("PG")]:
         monkeypatch.delenv(name)
     file = tmp_path / "service.conf"
@@ -97,7 +97,7 @@ def test_the_host_that_answered_last_is_tried_first(database_url: str) -> None:
 
 @contextmanager
 def silent() -> Iterator[int]:
-    """The port of a listener that takes connections, and answers nothing."""
+    """The port of a listener that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
 
@@ -107,7 +107,7 @@ def silent() -> Iterator[int]:
 def test_a_host_that_says_nothing_takes_no_time_of_the_next(
     database_url: str, dead: Callable[[], AbstractContextManager[int]]
 ) -> None:
-    """Of commands and of the service; what has a connection gives up by its own limits of statements."""
+    """For commands and for the service. Connected sessions have their own statement time-outs."""
     good = conninfo_to_dict(database_url)["host"]
     with dead() as port, asyncio.Runner() as runner:
         url = f"postgresql://sepu@/postgres?host=127.0.0.1,{good}&port={port},5432"
@@ -191,7 +191,7 @@ def logged(caplog: pytest.LogCaptureFixture, error: Exception) -> str:
             ': connection to server on socket "/nowhere/.s.PGSQL.5432" failed: No such file or directory',
         ),
         ("postgresql:///?service=nowhere&password=s3cret", ': definition of service "nowhere" not found'),
-        # What was meant as a password's end is taken for the host, or for the port.
+        # The end of an unescaped password is taken for the host, or for the port.
         ("postgresql://sepu:p@s3cret@nowhere.invalid/sepu", f": {ESCAPE}"),
         ("postgresql://127.0.0.1:s3cret/sepu", ": a port is not a number from 1 to 65535"),
     ],

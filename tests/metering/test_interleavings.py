@@ -1,4 +1,4 @@
-"""Sessions that meet in the middle of a request, step by step. That a step returns shows that it did not wait."""
+"""Sessions that meet in the middle of a request, step by step. A step that returns did not have to wait."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -22,7 +22,7 @@ def refused(outcome: str) -> tuple[str | None, ...]:
 
 
 def kill(a: Connection, other: Connection) -> None:
-    """As by `kill -9` of its client: the server finds the connection closed and rolls back."""
+    """As if `kill -9` ended its client: the server finds the connection closed and rolls back."""
     pid = a.info.backend_pid
     a.close()
     until_gone(other, pid)
@@ -41,7 +41,7 @@ End = Callable[[Connection, Connection], None]
 
 @pytest.fixture
 def a(session: OpenSession) -> Connection:
-    """The session that runs something, and has not committed."""
+    """The session with an uncommitted transaction."""
     opened = session()
     opened.execute("begin")
     return opened
@@ -93,7 +93,7 @@ def test_two_conflicting_probers(a: Connection, b: Connection, c: Connection, cu
     assert customer.meter(a, what="red").outcome == "charged"
     b.execute("begin")
     assert customer.meter(b, what="blue").outcome == "idempotency_conflict"
-    # Of two that bring the same other input at the same time, the second is told to try again.
+    # If two send the same other input at the same time, the second is told to try again.
     assert customer.meter(c, what=second).outcome == (
         "request_in_progress" if second == "blue" else "idempotency_conflict"
     )
@@ -120,7 +120,7 @@ def test_an_idempotency_key_that_looks_like_another_with_its_input(
 ) -> None:
     assert customer.meter(a, "key-0001", what="red").outcome == "charged"
     digest = customer.request(what="red").parameters[3].hex()
-    # It waits as any other key of the account, for its counters.
+    # It waits for the account's counters, as any other key of the account does.
     answer = held_up(lambda: customer.meter(b, f"key-0001:{digest}", what="blue"), lambda: a.execute("commit"))
     assert answer.outcome == "charged"
 
@@ -194,7 +194,7 @@ def test_operators_wait_for_no_request_and_their_change_holds_from_the_next(
 ) -> None:
     customer = make_customer(match_limit=5)
     second = holder_of(issue_key(c, customer.account_id).api_key)
-    assert customer.admit(b) == "ok"  # a call with the first use of a day would hold the key's row until it ends
+    assert customer.admit(b) == "ok"  # a day's first use would hold the key's row until the call ends
     assert customer.meter(a, "key-0001", units=5).outcome == "charged"
     set_plan(c, customer.plan_id, {"color_match": 6, "color_search": 0})
     a.execute("commit and chain")
@@ -225,7 +225,7 @@ def test_no_request_waits_for_another_account_or_an_operator(
 def test_two_batches_do_not_wait_for_each_other_in_a_circle(
     connection: Connection, make_customer: MakeCustomer
 ) -> None:
-    """Each takes the accounts in their order, not in that of its calls."""
+    """Each takes the accounts in a fixed order, not in the order of its calls."""
     customers = sorted((make_customer() for _ in range(3)), key=lambda customer: customer.account_id, reverse=True)
     commands = [customer.request() for customer in customers]
     columns = [list(column) for column in zip(*(command.parameters for command in commands), strict=True)]
@@ -234,7 +234,7 @@ def test_two_batches_do_not_wait_for_each_other_in_a_circle(
 
 
 def test_one_change_of_a_plan_at_a_time_also_of_one_that_is_being_made(a: Connection, b: Connection) -> None:
-    """Changes of a plan that was made and deleted meanwhile ended in deadlocks."""
+    """Concurrent changes of a plan that was created and deleted used to deadlock."""
     with recording(a, "plan.set", subject="test-new"):
         b.execute("set lock_timeout = '100ms'")
         with pytest.raises(LockNotAvailable):

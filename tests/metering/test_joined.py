@@ -1,4 +1,4 @@
-"""Commands in a batch: each gets what it would get alone."""
+"""Commands in a batch: each gets the same answer as alone."""
 
 import asyncio
 import inspect
@@ -34,14 +34,14 @@ Play = Callable[[AwaitedBatcher], Awaitable[T]]
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many commands each call to the database carried, as they go."""
-    # Or on a slow machine two calls would go where one does.
+    """The number of commands in each call to the database, as they are sent."""
+    # Otherwise a slow machine would send two calls in place of one.
     monkeypatch.setattr(limits.batches, "RELIEF_SECONDS", 60.0)
     sent: list[int] = []
     send = Session.send
 
     def counting(self: Session, statement: LiteralString, parameters: Sequence[Any], done: Done) -> None:
-        if statement != statement_named("begin_session"):  # a new session's own question
+        if statement != statement_named("begin_session"):  # sent by each new session
             sent.append(len(parameters[0]) if parameters and isinstance(parameters[0], list) else 1)
         send(self, statement, parameters, done)
 
@@ -74,7 +74,7 @@ def test_what_the_database_refuses_touches_nobody_else(
 ) -> None:
     good, bad = make_customer(), make_customer()
     commands = [good.request(f"key-{number:04}") for number in range(10)]
-    commands[5] = bad.request(units=0)  # a check of the table refuses it
+    commands[5] = bad.request(units=0)  # violates a check of the table
     answers = play(database_url, lambda company: together(company, commands))
     assert calls[:3] == [1, 1, 9]
     assert sorted(calls[3:]) == [1, 8], "the others together, the one to blame alone"
@@ -91,7 +91,7 @@ def test_who_has_waited_for_long_is_told_though_one_account_after_the_other_is_r
     session: OpenSession,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(batcher, "_SWEEP_SECONDS", 3.0)  # or it may come just between two refusals
+    monkeypatch.setattr(batcher, "_SWEEP_SECONDS", 3.0)  # otherwise a sweep may come between two refusals
     good, *stuck = (make_customer() for _ in range(25))
     other = session()
     other.execute("begin")
@@ -115,7 +115,7 @@ def test_a_session_that_the_server_has_just_closed_costs_no_request(
     database_url: str, connection: Connection, customer: Customer
 ) -> None:
     async def scene(company: AwaitedBatcher) -> str:
-        # The event loop waits meanwhile, and sees nothing of it before the next call.
+        # The event loop is blocked meanwhile, and notices nothing before the next call.
         connection.execute("select pg_terminate_backend(%s, 10000)", (await company.run(BACKEND),))
         return (await company.run(customer.request())).outcome
 
@@ -140,7 +140,7 @@ def test_a_batch_waits_for_the_clients_of_a_slow_one(
 
     monkeypatch.setattr(limits.batches, "SLOW_CALL_SECONDS", slow)
     monkeypatch.setattr(limits.batches, "GATHER_SHARE", 1000.0)
-    monkeypatch.setattr(limits.batches, "GATHER_SECONDS", 0.5)  # the last of them wait for that
+    monkeypatch.setattr(limits.batches, "GATHER_SECONDS", 0.5)  # the last ones wait this long
     play(database_url, scene)
     assert calls[1:] == sent
 
@@ -159,7 +159,7 @@ def test_a_server_that_hangs(database_url: str, connection: Connection, customer
             assert "LedgerUnavailable" in outcomes(answers)
         finally:
             os.kill(backend, signal.SIGCONT)
-        # Whatever was answered meanwhile: the retries of each find its one truth.
+        # Whatever was answered meanwhile: retries return one consistent result each.
         while True:
             again = await together(company, [customer.request(f"key-{number:04}") for number in range(100)])
             if set(outcomes(again)) == {"replayed"}:
@@ -175,7 +175,7 @@ def test_a_server_that_hangs(database_url: str, connection: Connection, customer
 def test_a_server_that_dies_with_our_message_unread_is_noticed(
     database_url: str, connection: Connection, customer: Customer
 ) -> None:
-    """Of uvloop too, or the others would wait behind it until their time is over."""
+    """uvloop must notice too; otherwise the others would wait behind it until they time out."""
     uvloop = pytest.importorskip("uvloop")
 
     async def scene() -> None:
@@ -217,7 +217,7 @@ def test_a_session_ends_though_its_socket_is_closed_and_its_message_half_sent(da
         finally:
             os.kill(backend, signal.SIGCONT)
         assert isinstance(await told, SessionLost)
-        one, other = socket.socketpair()  # of the same number
+        one, other = socket.socketpair()  # reuse the descriptor's number
         with one, other:
             one.setblocking(False)
             received = asyncio.create_task(loop.sock_recv(one, 1))
@@ -268,7 +268,7 @@ class InstantSession(Session):
 
 
 def test_an_answer_is_not_read_within_another() -> None:
-    """A callback asks again immediately and has the ledger read again, as pipelined requests do."""
+    """A callback submits again immediately and lets the ledger be read again, as pipelined requests do."""
     depths: list[int] = []
 
     async def scene() -> None:

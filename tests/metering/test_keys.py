@@ -91,7 +91,7 @@ def test_a_credential_shows_no_secret() -> None:
 
 
 def test_a_key_id_names_key_and_account() -> None:
-    digest = bytes.fromhex("00443214c7") + bytes(27)  # of base 32 the first eight letters
+    digest = bytes.fromhex("00443214c7") + bytes(27)  # its first eight letters in base 32
     assert key_format.Credential(ACCOUNT, digest).key_id == f"{ACCOUNT}-abcdefgh"
     assert key_format.account_of(f"{ACCOUNT}-abcdefgh") == ACCOUNT
     for malformed in (ACCOUNT, f"{ACCOUNT}-ABCDEFGH", f"{ACCOUNT}-abcdefg", f"{ACCOUNT}-abcdefgh\n", "-abcdefgh", ""):

@@ -22,13 +22,13 @@ from sepu.metering.meters import Usage
 
 T = TypeVar("T")
 
-# Longer than the two seconds that the ledger allows itself, for slow machines; far shorter than a hang.
+# More than the ledger's own limit of two seconds, for slow machines; far less than a hang.
 TIMEOUT_SECONDS = 4.0
 
 
 @dataclass(frozen=True)
 class Gateway:
-    """A ledger that several threads ask."""
+    """A ledger that several threads use."""
 
     run_all: Callable[[Sequence[Command[Any]]], list[Any]]
     ready: Callable[[], bool]
@@ -85,7 +85,7 @@ def test_a_made_up_key_locks_and_writes_nothing(connection: Connection, customer
             assert alone[0][0] == "unauthorized"
         assert connection.execute("select pg_current_xact_id_if_assigned()").fetchone() == (None,)
         modes = connection.execute("select distinct mode from pg_locks where pid = pg_backend_pid()").fetchall()
-        assert set(modes) <= {("AccessShareLock",), ("ExclusiveLock",)}  # the latter of its own virtual transaction
+        assert set(modes) <= {("AccessShareLock",), ("ExclusiveLock",)}  # the latter on its own virtual transaction
 
 
 # Both gateways
@@ -98,7 +98,7 @@ def test_nothing_is_left_of_a_plan_that_shrank() -> None:
 def test_somebody_else_just_stored_it(
     connection: Connection, gateway: Gateway, customer: Customer, session: OpenSession, held_up: HeldUp
 ) -> None:
-    """What two nodes without a common lock manager would do: the primary key decides."""
+    """As between two nodes without a common lock manager: the primary key decides."""
     request = customer.request()
     other = session()
     other.execute("begin")
@@ -156,7 +156,7 @@ def test_what_a_server_says_unasked_is_no_farewell(
 
 
 def test_a_session_holds_no_state(open_gateway: OpenGateway, database_url: str, customer: Customer) -> None:
-    """So that PgBouncer may give each request another one."""
+    """So that PgBouncer may use a different session for each request."""
     state = """
         select (select count(*) from pg_prepared_statements),
                (select count(*) from pg_locks where pid = pg_backend_pid() and locktype = 'advisory'),
@@ -170,9 +170,9 @@ def test_a_session_holds_no_state(open_gateway: OpenGateway, database_url: str, 
             ledger.run(admit(customer.credential))
             ledger.run(read_usage(customer.credential))
             prepared, locks, settings = ledger.run(look)
-    # A session prepares statements, and does without where it does not find them again.
+    # A session prepares statements, and works without them where they are lost.
     assert (prepared > 0, locks) == (True, 0)
-    # Those that PgBouncer carries from session to session.
+    # PgBouncer carries these from session to session.
     assert set(settings.split()) <= {"application_name", "client_encoding", "DateStyle", "TimeZone"}
 
 
@@ -183,10 +183,10 @@ def test_ready(gateway: Gateway, open_gateway: OpenGateway, database_url: str) -
 
 
 def test_probes_wait_for_nobody_and_take_no_more_space(session: OpenSession, connection: Connection) -> None:
-    """Not even for one that hangs in its commit; if that many hang, charges would too."""
+    """Not even for a probe that hangs in its commit; if all sessions hang so, charges would too."""
     probe = statements.statement("probe")
     size = "select pg_relation_size('sepu.probe')"
-    connection.execute("set synchronous_commit = off")  # so that no disk waits
+    connection.execute("set synchronous_commit = off")  # without waits for the disk
     before = connection.execute(size).fetchone()
     for _ in range(300):
         assert holds_migrations(connection.execute(probe).fetchall())

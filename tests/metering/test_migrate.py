@@ -56,7 +56,7 @@ LOCKING = statements.Script("9999_new.sql", "lock table sepu.usage in access exc
 
 
 def test_requests_wait_for_no_migration_that_waits(session: OpenSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody uses a table for long. The migration comes when it is free, and nobody is refused meanwhile."""
+    """Somebody uses a table for a long time. The migration waits until it is free, and no request is refused."""
     holder, migrator, requests = session(), session(), session()
     migrate(migrator)
     monkeypatch.setattr(limits.database, "MIGRATION_PAUSE_SECONDS", 0.02)
@@ -127,7 +127,7 @@ def test_all_or_nothing(empty: Connection, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_database_of_other_migrations_is_refused(
     empty: Connection, altered: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one is that a version before the first release made."""
+    """As made by a version before the first release."""
     the_migrations(monkeypatch, *statements.migrations(), statements.Script("0002_new.sql", "select"))
     migrate(empty)
     empty.execute(altered.encode())

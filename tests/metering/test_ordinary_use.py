@@ -1,4 +1,4 @@
-"""What every mutant of the ledger still does (tests/mutants): it answers. Whether it is right, others test."""
+"""Every mutant of the ledger (tests/mutants) still answers. Other tests check whether the answer is right."""
 
 from contextlib import closing
 from datetime import timedelta
@@ -19,7 +19,7 @@ from sepu.admin.usage import show_usage
 from sepu.metering.batcher_thread import BatcherThread
 from sepu.metering.commands import Command, admit, read_usage
 
-pytestmark = pytest.mark.usefixtures("own_ledger")  # an audit and a prune look at everybody's accounts
+pytestmark = pytest.mark.usefixtures("own_ledger")  # an audit and a prune look at all accounts
 
 
 def questions(customer: Customer, first: str) -> tuple[Command[Any], ...]:

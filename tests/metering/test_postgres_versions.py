@@ -1,4 +1,4 @@
-"""The ledger on whatever other versions of Postgres are installed: its SQL uses nothing that one of them lacks."""
+"""The ledger on every other installed version of Postgres: its SQL uses nothing that one of them lacks."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the model does not show of pruning: traffic, two at a time, and damaged tables."""
+"""Pruning beyond the model: under traffic, concurrently, and on damaged tables."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ from sepu.admin.audit import Audit, audit
 from sepu.admin.prune import PrunedBatch, prune
 from sepu.errors import SepuError
 
-pytestmark = pytest.mark.usefixtures("own_ledger")  # a prune takes everybody's results
+pytestmark = pytest.mark.usefixtures("own_ledger")  # a prune looks at all accounts
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
@@ -83,7 +83,7 @@ def test_a_charge_waits_for_no_prune(session: OpenSession, connection: Connectio
 def test_it_reads_no_table_whole_whatever_the_statistics_say(
     connection: Connection, make_customer: MakeCustomer
 ) -> None:
-    """A plan made while they were old would read all results for each counter."""
+    """A plan cached with old statistics would read all results for each counter."""
 
     def scans() -> int:
         connection.execute("select pg_stat_force_next_flush(), pg_stat_clear_snapshot()")

@@ -1,4 +1,4 @@
-"""Receipts, by themselves and with another implementation of JOSE; and everything that is none."""
+"""Receipts, alone and with another implementation of JOSE; and invalid ones."""
 
 import base64
 import json
@@ -19,7 +19,7 @@ ALGORITHMS = {"alg": "RSA-OAEP-256", "enc": "A256GCM"}
 
 @pytest.fixture(scope="module")
 def pair() -> dict[str, Any]:
-    """A key pair as JWK, made by the other implementation."""
+    """A JWK key pair, made by the other implementation."""
     members: dict[str, Any] = jwk.JWK.generate(kty="RSA", size=3072).export(as_dict=True)
     return members
 
@@ -62,7 +62,7 @@ def payload_of(contents: Contents) -> dict[str, Any]:
 
 
 def refusal(act: Callable[..., object], *arguments: object) -> str:
-    """The one line that tells why."""
+    """The one-line reason."""
     with pytest.raises(ReceiptError) as caught:
         act(*arguments)
     message = str(caught.value)
@@ -116,9 +116,9 @@ def test_forms_of_a_public_key(public: dict[str, Any]) -> None:
     modulus = int.from_bytes(base64.urlsafe_b64decode(public["n"]))
     for more in (
         {"use": "enc", "alg": "RSA-OAEP-256", "kid": "mine", "x-other": [1, {}]},
-        {"ext": True, "key_ops": ["encrypt"], "alg": "RSA-OAEP-256"},  # as browsers' and Node's WebCrypto exports it
+        {"ext": True, "key_ops": ["encrypt"], "alg": "RSA-OAEP-256"},  # as WebCrypto of browsers and Node exports it
         {"key_ops": ["wrapKey", "encrypt"]},
-        {"n": number(modulus, 385), "e": number(65537, 4)},  # some write zeros before a number
+        {"n": number(modulus, 385), "e": number(65537, 4)},  # some write leading zeros
     ):
         found = receipts.public_key(text({**public, **more}))
         assert (found.as_dict(), found.thumbprint()) == (plain.as_dict(), plain.thumbprint())

@@ -1,4 +1,4 @@
-"""The database roles: that of the service serves, that of the console reads, and neither can do anything else."""
+"""The database roles: the service's serves, the console's reads, and neither can do anything else."""
 
 import re
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ SERVES = {
 
 @pytest.fixture
 def role(connection: Connection) -> Iterator[str]:
-    """A role that was granted nothing yet; its name needs quotes."""
+    """A role without any grants yet; its name needs quotes."""
     name = f"Test-{token_hex(4)}"
     connection.execute(sql.SQL("create role {} login").format(sql.Identifier(name)))
     yield name
@@ -74,9 +74,9 @@ def callable_by(connection: Connection, role: str) -> set[str]:
 
 
 def test_what_it_calls_has_the_owners_rights_and_a_path_of_its_own(connection: Connection) -> None:
-    """A search path of the caller's could put the caller's functions and operators under the owner's rights.
+    """A caller's search path could run the caller's functions and operators with the owner's rights.
 
-    What operators call has a path of its own, too; what only functions call has its caller's path.
+    Functions that operators call have their own path too; those that only functions call have their caller's.
     """
     found = connection.execute(
         "select proname, prosecdef, 'search_path=pg_catalog, pg_temp' = any (proconfig) from pg_proc "
@@ -90,7 +90,7 @@ def test_granting(connection: Connection, database_url: str, role: str, customer
     with connect(make_conninfo(database_url, user=role)) as session:
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             customer.meter(session)
-        for _ in range(2):  # again changes nothing
+        for _ in range(2):  # a second time changes nothing
             grant(connection, role)
             assert callable_by(connection, role) == SERVES
         assert customer.meter(session).outcome == "charged"
@@ -103,14 +103,14 @@ def test_granting(connection: Connection, database_url: str, role: str, customer
             grant(connection, nobody)
 
 
-# What the console may not read of the tables that it reads; it reads none of the others.
+# Columns that the console may not read in its tables; it reads none of the other tables.
 HIDDEN = {("api_key", "key_hash"), *(("stored_result", name) for name in ("idempotency_key", "fingerprint", "body"))}
 UNREAD = {"key_secret", "receipt", "request_rate", "probe"}
 
 
 @pytest.fixture
 def console(connection: Connection, database_url: str, role: str) -> Iterator[Connection]:
-    for _ in range(2):  # again changes nothing
+    for _ in range(2):  # a second time changes nothing
         grant(connection, role, "console")
     with connect(make_conninfo(database_url, user=role)) as opened:
         yield opened
@@ -133,7 +133,7 @@ def test_the_console_reads_what_is_no_secret(console: Connection) -> None:
 def test_an_upgrade_grants_anew_and_new_functions_are_nobodys(
     empty_url: str, role: str, purpose: Purpose, granted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An upgrade that brings a function and a table for the roles, and a function for itself."""
+    """The upgrade brings a function and a table for the roles, and an internal function."""
     definer = "returns integer security definer language sql return 1;"
     created = "".join(f"create or replace function sepu.{name}() {definer}\n" for name in ("newer", "inner"))
     created += "create table sepu.newer ();\n"
@@ -155,7 +155,7 @@ def test_an_upgrade_grants_anew_and_new_functions_are_nobodys(
             empty.execute(sql.SQL("drop owned by {}").format(sql.Identifier(role)))
 
 
-# What a role may do with the tables, whole or by column.
+# A role's privileges on tables, whole or by column.
 GRANTED: dict[Purpose, set[tuple[str, str]]] = {
     "service": {("migration", "SELECT")},
     "console": {(table, "SELECT") for table in set(TABLES) - UNREAD},
@@ -172,7 +172,7 @@ select c.relname, p.name
         or case when p.name in ('SELECT', 'INSERT', 'UPDATE', 'REFERENCES')
                 then has_any_column_privilege(c.oid, p.name) end)
 """
-# Nobody holds any of these.
+# No role holds any of these.
 NOTHING: tuple[LiteralString, ...] = (
     "select datname from pg_database "
     "where datname = current_database() and has_database_privilege(oid, 'CREATE, TEMP')",
@@ -197,8 +197,8 @@ select proname from pg_proc
    and prorettype not in ('trigger'::regtype, 'event_trigger'::regtype, 'internal'::regtype)
    and not 'internal'::regtype = any (proargtypes)
 """
-# Functions of Postgres that do more than compute, and that each role may call. They only read, change what is the
-# role's own (its sessions, locks and settings) or nothing that stays, or check by themselves who calls.
+# Postgres's own functions that do more than compute, and that each role may call. They only read, change only the
+# role's own sessions, locks and settings or nothing permanent, or check themselves who calls.
 HARMLESS = re.compile(
     r"""amvalidate | array_(sample|shuffle) | binary_upgrade_\w+ | brin_\w+ | gin_clean_pending_list | plpgsql_\w+
     | current_query | currtid2? | currval | lastval | nextval | setval | setseed | set_config | ts_(rewrite|stat)
@@ -213,7 +213,7 @@ HARMLESS = re.compile(
     | pg_(tablespace|total|wal|xact)_\w+""",
     re.VERBOSE,
 )
-# Shows that those queries ask for what Postgres grants.
+# Shows that those queries ask about privileges that Postgres enforces.
 REFUSED = (
     "create temp table own (id integer)",
     "create table public.own (id integer)",
@@ -227,7 +227,7 @@ REFUSED = (
 
 @pytest.mark.parametrize("purpose", PURPOSES)
 def test_a_role_has_no_privilege_but_those_of_its_purpose(empty_url: str, role: str, purpose: Purpose) -> None:
-    """By the catalog, of whatever is in a database; and by trying."""
+    """By the catalog, for everything in a database; and by trying."""
     with connect(empty_url) as empty:
         empty.execute("grant create on schema public to public")  # as before Postgres 15
         migrate(empty)
@@ -249,7 +249,7 @@ def test_a_role_has_no_privilege_but_those_of_its_purpose(empty_url: str, role: 
 
 
 def test_what_only_a_superuser_can_close(empty_url: str, role: str) -> None:
-    """The owner of the database is none: what belongs to Postgres itself stays open, and it is told so."""
+    """The database's owner is not one, so Postgres's own objects stay open, and the owner is told so."""
     with connect(empty_url) as empty:
         database, owner = sql.Identifier(empty.info.dbname), sql.Identifier(role)
         empty.execute(sql.SQL("alter database {} owner to {}").format(database, owner))
@@ -258,7 +258,7 @@ def test_what_only_a_superuser_can_close(empty_url: str, role: str) -> None:
             grant(session, role)
             (statement,) = left_open(session)
             assert "lo_create(oid)" in statement
-            session.execute("create temp table own (id integer)")  # an owner's right, and nobody else's
+            session.execute("create temp table own (id integer)")  # only the owner may
         command: list[str | Path] = [SEPU, "db", "grant", role, "--database-url", make_conninfo(empty_url, user=role)]
         said = completed(command)
         assert (said.returncode, said.stdout) == (0, f"role  {role}\n")

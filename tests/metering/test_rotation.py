@@ -1,4 +1,4 @@
-"""What the model does not show of rotating keys: what is refused, two operators, and what is readable to nobody."""
+"""Rotating keys beyond the model: refusals, two operators, and secrecy."""
 
 import base64
 from dataclasses import replace
@@ -27,7 +27,7 @@ def expiries(connection: Connection, customer: Customer) -> dict[str, datetime |
 
 
 def state(connection: Connection, customer: Customer) -> tuple[list[tuple[object, ...]], ...]:
-    """All that a rotation could change."""
+    """Everything that a rotation could change."""
     where = (customer.account_id,)
     return (
         connection.execute("select * from sepu.api_key where account_id = %s order by key_id", where).fetchall(),
@@ -35,7 +35,7 @@ def state(connection: Connection, customer: Customer) -> tuple[list[tuple[object
     )
 
 
-@pytest.mark.parametrize("days", [100, 200, 300])  # from any day one of them ends in the other half of the year
+@pytest.mark.parametrize("days", [100, 200, 300])  # from any day, one of these crosses a clock change
 def test_the_grace_is_as_long_in_a_zone_with_summer_time(
     connection: Connection, customer: Customer, private: RSAKey, days: int
 ) -> None:
@@ -102,7 +102,7 @@ def test_two_operators_at_once_make_one_key(
     def charge_and_commit() -> None:
         charging = session()
         charging.execute("set statement_timeout = '20s'")
-        assert customer.meter(charging).outcome == "charged"  # whose foreign key looks at the account
+        assert customer.meter(charging).outcome == "charged"  # its foreign key checks the account
         first.execute("commit")
 
     again = held_up(lambda: rotate_key(second, customer.account_id, private, "2031-03", DAY), charge_and_commit)

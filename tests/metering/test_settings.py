@@ -37,7 +37,7 @@ UNSAFE = {
 
 @pytest.fixture
 def role(own_url: str) -> Iterator[str]:
-    """A role that serves a ledger of the test's own."""
+    """A role that serves the test's own ledger."""
     name = f"Serving-{token_hex(4)}"
     with connect(own_url) as owner:
         make_role(owner, name)
@@ -52,7 +52,7 @@ def inherit(connection: Connection, role: str, setting: str, value: str, where: 
 
 
 def test_how_values_are_written(own_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the environment nor a role changes it, behind PgBouncer either, which the service needs no option for."""
+    """Neither the environment nor a role changes it, also behind PgBouncer, which needs no option for the service."""
     if pgbouncer.WHY_NOT:
         pytest.skip(pgbouncer.WHY_NOT)
     for name, value in (("DATESTYLE", "German"), ("TZ", "Asia/Kolkata"), ("CLIENTENCODING", "SQL_ASCII")):
@@ -95,7 +95,7 @@ def test_a_setting_that_breaks_a_promise_is_named_and_no_session_is_used(
             assert await batcher.ready()
             old = batcher.probes.dispatchers[0].session
             inherit(owner, role, setting, value)
-            await batcher.batches.dispatchers[1].open()  # another session begins, as when the first is busy
+            await batcher.batches.dispatchers[1].open()  # opens another session, as when the first is busy
             assert not batcher.batches.dispatchers[1].is_connected()
             assert old is not None
             assert old.is_closed, "it would call the database ready"

@@ -41,24 +41,24 @@ FORBIDDEN = {
     "a function or a table may get more columns": r"select\s+\*",
     "Citus adds no column with a constraint": r"\badd\s+column\b[^;]*\b(constraint|check|unique|primary|references)\b",
 }  # fmt: skip
-# What tells the request to blame in a call of several, which is never made on Citus; one subtransaction for all.
+# Names the request to blame in a call of several, which Citus never runs; one subtransaction for all.
 RETHROWN = """exception when others then
     raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');
 """
 
 
 def code(text: str) -> str:
-    """Without comments, in lower case."""
+    """The text without comments, in lower case."""
     return re.sub(r"--[^\n]*", "", text).lower()
 
 
 FILES = {path.name: code(path.read_text("utf-8")) for path in (*SQL.glob("*.sql"), *SQL.glob("migrations/*.sql"))}
-# By the name of the file or the statement.
+# By the name of the file or statement.
 CODE = FILES | {name: code(text) for found in STATEMENTS.values() for name, text in found.items()}
 
 
 def forbidden(text: str) -> list[str]:
-    """Why a text is."""
+    """The rules that a text breaks."""
     return [why for why, form in FORBIDDEN.items() if re.search(form, text)]
 
 
@@ -72,7 +72,7 @@ def rows(connection: Connection, query: LiteralString) -> list[tuple[str, ...]]:
     return connection.execute(query).fetchall()
 
 
-# The first migration makes it before any table is distributed.
+# Created by the first migration, before any table is distributed.
 KEY_SECRET = "select sha256(uuid_send(gen_random_uuid())" + " || uuid_send(gen_random_uuid())" * 2
 
 
@@ -97,7 +97,7 @@ def test_only_calls_of_several_rethrow() -> None:
 
 
 def joins(statement: str) -> list[str]:
-    """The parts of a statement that read more than one table: such plans are not kept on Citus."""
+    """The parts of a statement that read more than one table: Citus does not cache such plans."""
     found = re.findall(r"\bjoin\b", statement)
     for clause in re.findall(r"\bfrom\s+(.*?)(?:\bwhere\b|\bgroup\b|\border\b|$)", statement, re.DOTALL):
         outside, inside = clause, 1
@@ -137,7 +137,7 @@ def test_functions_that_wait_for_locks_bound_the_wait(connection: Connection) ->
 
 
 def test_names_are_qualified(connection: Connection, make_customer: MakeCustomer) -> None:
-    """No search path is relied on: the embedded database's user is named like the schema, an operator's is not."""
+    """No search path is relied on: the embedded database's user has the schema's name, an operator's does not."""
     connection.execute("set search_path = ''")
     customer = make_customer(match_limit=1)
     assert customer.meter(connection, "key-0001").outcome == "charged"
@@ -156,7 +156,7 @@ def test_names_are_qualified(connection: Connection, make_customer: MakeCustomer
 
 
 def test_no_index_holds_a_counter(connection: Connection) -> None:
-    """Or their updates would be no longer HOT."""
+    """Otherwise their updates would no longer be HOT."""
     indexed = rows(
         connection,
         """
@@ -179,7 +179,7 @@ ELSEWHERE = {"plan", "plan_limit", "plan_allowance", "key_secret", "migration", 
 
 
 def test_every_constraint_and_index_is_led_by_the_account(connection: Connection) -> None:
-    """But references to plan."""
+    """Except references to plan."""
     constraints = rows(
         connection,
         """

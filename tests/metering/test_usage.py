@@ -1,4 +1,4 @@
-"""Usage near limits, what changed of plans, and a month's export."""
+"""Usage near limits, past limits of plans, and a month's export."""
 
 from datetime import UTC, date, datetime, timedelta
 
@@ -15,7 +15,7 @@ from sepu.admin.usage import days_of_month, nearest_limits
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS
 
-pytestmark = pytest.mark.usefixtures("own_ledger")  # usage of all accounts takes everybody's
+pytestmark = pytest.mark.usefixtures("own_ledger")  # these look at all accounts
 
 NOW = datetime.now(UTC)
 THIS = f"{NOW:%Y-%m}"
@@ -55,7 +55,7 @@ def created(connection: Connection, customer: Customer, at: str) -> None:
 
 
 def exported(connection: Connection, period: str) -> list[tuple[str, int, int, int, int]]:
-    """Account, and limit and committed of both meters."""
+    """Each account's limit and committed units of both meters."""
     found = []
     for account in export_usage(connection, period):
         match, search = account.usage
@@ -117,7 +117,7 @@ def test_it_is_of_one_moment(
 def test_it_fetches_page_by_page(
     connection: Connection, make_customer: MakeCustomer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A million accounts must not need memory: what is not asked for stays in the server."""
+    """A million accounts must not fill the memory: unread rows stay in the server."""
     monkeypatch.setattr(export, "_PAGE", 2)
     for _ in range(5):
         make_customer()
@@ -125,7 +125,7 @@ def test_it_fetches_page_by_page(
     next(lines)
     assert connection.execute("select name from pg_cursors").fetchall() == [("export_usage",)]
     assert connection.execute("fetch all from export_usage").fetchall() != [], "the rest has not been sent"
-    lines.close()  # as the end of whoever reads the output does
+    lines.close()  # as when the reader of the output ends
     assert connection.execute("select name from pg_cursors").fetchall() == []
 
 

@@ -1,6 +1,6 @@
-"""`make prove-ledger`: puts a fault into the package or the client, one at a time, and shows that a test notices it.
+"""`make prove-ledger`: puts one fault at a time into the package or the client, and shows that a test notices it.
 
-A mutant is a file of `patches`. Its head says which promise it breaks, and the test that notices that.
+A mutant is a file of `patches`. Its head names the promise that it breaks and the test that notices.
 """
 
 import os
@@ -20,8 +20,8 @@ from tests.package import Package, StalePatchError, copied, patched
 PATCHES = Path(__file__).parent / "patches"
 ROOT = PATCHES.parents[2]
 ORDINARY_USE = "tests/metering/test_ordinary_use.py"
-ORDINARY_CALLS = "tests/client/test_connections.py::test_a_certificate_of_ones_own"  # of the client
-# For one test: what is not over by then says nothing, so a busy machine makes no mutant noticed.
+ORDINARY_CALLS = "tests/client/test_connections.py::test_a_certificate_of_ones_own"  # for the client
+# Per test. A time-out does not count as a failure, so a busy machine makes no mutant noticed.
 TEST_SECONDS = 300
 
 
@@ -32,12 +32,12 @@ class Mutant(NamedTuple):
 
     @property
     def ordinary(self) -> str:
-        """What it does not break, or it would be no more than a release that always fails."""
+        """A test that still passes with the mutant; otherwise the mutant would only be a release that always fails."""
         return ORDINARY_CALLS if self.patch.stem.startswith("client_") else ORDINARY_USE
 
 
 def mutants(names: Sequence[str] = (), check: str = "") -> list[Mutant]:
-    """Reads all mutants, or those of these names; another test can be given instead of the one that each names."""
+    """Reads all mutants, or those of these names; `check` replaces the test that each names."""
     found = []
     for patch in [PATCHES / f"{name}.patch" for name in names] or sorted(PATCHES.glob("*.patch")):
         if not patch.exists():
@@ -50,9 +50,9 @@ def mutants(names: Sequence[str] = (), check: str = "") -> list[Mutant]:
 
 
 def failures(package: Package, *checks: str) -> tuple[list[str], str]:
-    """Runs tests with a copy of the package: which fail, and what pytest says if some say nothing.
+    """Runs tests with a copy of the package: which fail, and pytest's output if some have no result.
 
-    Such are skipped, not even begun, or not over in time.
+    Those were skipped, could not begin, or timed out.
     """
     command = [sys.executable, "-m", "pytest", "-q", "-rfEs", "-p", "no:cacheprovider", f"--timeout={TEST_SECONDS}"]
     command.append("--hypothesis-profile=unshrunk")
@@ -63,7 +63,7 @@ def failures(package: Package, *checks: str) -> tuple[list[str], str]:
 
 
 def try_out(one: Mutant) -> tuple[bool, str]:
-    """Runs what is ordinary and the test that the mutant names, with the mutant: whether it was noticed, and a text."""
+    """Runs ordinary use and the mutant's own test with the mutant: whether it was noticed, and a text."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="sepu-mutant-") as directory:
         try:

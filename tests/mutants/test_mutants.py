@@ -20,7 +20,7 @@ def test_a_mutant_applies_and_names_a_test(one: Mutant, package: Package) -> Non
     assert f"def {name.partition('[')[0]}(" in (ROOT / path).read_text("utf-8")
 
 
-# Only `make test-all` runs what is real enough for these: servers and deliverers under fire.
+# Only `make test-all` runs tests with real servers and deliverers under load.
 OUTER = ("tests/faults/", "tests/cli/test_events.py")
 
 

@@ -1,4 +1,4 @@
-"""Two service nodes on one database: what is promised holds across both, and one may die."""
+"""Two service nodes on one database: all guarantees hold across both, and one may die."""
 
 import psycopg
 import pytest
@@ -11,7 +11,7 @@ from sepu.database.opening import service_url as as_service
 
 @pytest.fixture
 def ledger_url(own_url: str) -> str:
-    """The nodes share it with nobody."""
+    """A database for the nodes alone."""
     return own_url
 
 

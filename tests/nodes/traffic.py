@@ -1,4 +1,4 @@
-"""Clients by the interface's rules at several nodes, and the verdict on what they were told."""
+"""Clients that follow the interface's rules at several nodes, and the verdict on their answers."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ def on_plan(connection: psycopg.Connection, *, match_limit: int = 10**6, per_min
 
 
 def kill(server: Server) -> None:
-    """All processes of a node at once, as a power cut would."""
+    """Kills all processes of a node at the same time, as a power cut would."""
     for pid in (server.process.pid, *server.workers()):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -41,10 +41,10 @@ def crowded(
     operated: str | None = None,
     judged: psycopg.Connection | None = None,
 ) -> tuple[Verdict, Memory]:
-    """Sixteen clients have so many requests answered at the nodes, and more while `meanwhile` runs in a thread.
+    """Sixteen clients get `requests` requests answered at the nodes, and more while `meanwhile` runs in a thread.
 
-    In an `operated` database plans change as well. The verdict is right if nobody else charges. Another database may
-    be `judged` than the one where the accounts are made, for that may have died meanwhile, with its unlogged tables.
+    In an `operated` database plans change too. The verdict is valid only if nobody else charges. `judged` may be
+    another database than the one with the accounts, which may have died and lost its unlogged tables.
     """
     rng = random.Random(1)
     holders = open_accounts(connection)

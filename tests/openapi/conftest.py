@@ -1,4 +1,4 @@
-"""The same servers as for the contract's table."""
+"""The servers of the contract's table."""
 
 from tests.http.conftest import server, uvloop
 

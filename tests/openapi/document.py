@@ -12,12 +12,12 @@ PATH = Path(__file__).parents[2] / "docs" / "openapi.yaml"
 DOCUMENT: dict[str, Any] = msgspec.yaml.decode(PATH.read_bytes())
 
 DEFAULT = "default"
-# What servers add to a response by themselves.
+# Headers that servers add to a response.
 _TRANSPORT = {"connection", "content-length", "content-type", "date", "keep-alive", "server", "transfer-encoding"}
 
 
 def resolve(node: dict[str, Any]) -> dict[str, Any]:
-    """What stands at a $ref, which may have no siblings."""
+    """Follows a $ref, which may have no siblings."""
     while "$ref" in node:
         assert len(node) == 1, node
         found: Any = DOCUMENT
@@ -63,13 +63,13 @@ def examples(holder: dict[str, Any]) -> dict[str, Any]:
 
 
 def answer(operation: dict[str, Any]) -> dict[str, Any]:
-    """The body of the example of success, which is a real one: test_document.py."""
+    """The body of the success example; test_document.py checks that it is real."""
     (found,) = examples(responses(operation)[200]["content"]["application/json"]).values()
     whole: dict[str, Any] = found
     return whole
 
 
-# Clients must bear new members in a response, so the document leaves it open. A test must see them.
+# Clients must tolerate new members in a response, so the document allows them. Tests must notice them.
 _CLOSED = {
     name: {**found, "additionalProperties": False} if "properties" in found else found
     for name, found in DOCUMENT["components"]["schemas"].items()
@@ -77,7 +77,7 @@ _CLOSED = {
 
 
 def validator(wanted: dict[str, Any]) -> Draft202012Validator:
-    """Validates by a schema of the document, and takes no member that it does not name."""
+    """Validates by a schema of the document, without unknown members."""
     return _validator(wanted, _CLOSED)
 
 
@@ -91,7 +91,7 @@ def _validator(wanted: dict[str, Any], schemas: dict[str, Any]) -> Draft202012Va
         {**wanted, "components": {"schemas": schemas}},
         validate_formats=True,
         ignore_unknown_formats=False,
-        formats={"double": lambda _: True},  # says to generators what JSON does not
+        formats={"double": lambda _: True},  # only informs generators
     )
 
 
@@ -108,7 +108,7 @@ def _validators(path: str, method: str, status: int) -> tuple[dict[str, tuple[bo
 
 
 def check_response(path: str, method: str, status: int, found: Mapping[str, str], body: Any) -> None:
-    """Status, headers (names in lower case) and body are as the document says, and nothing besides."""
+    """Checks that status, headers (names in lower case) and body are exactly as in the document."""
     listed, body_validator = _validators(path, method, status)
     assert set(found) - _TRANSPORT <= set(listed)
     for name, (required, header_validator) in listed.items():

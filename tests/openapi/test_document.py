@@ -1,4 +1,4 @@
-"""The document and the code say the same: what one has, the other has."""
+"""The document and the code agree: what one has, the other has."""
 
 import json
 import re
@@ -38,11 +38,11 @@ from sepu.library.records import Mode, Reliability
 from sepu.metering.meters import METERS, Usage
 from sepu.operations import match, search
 
-# Codes that belong to no operation: of paths and methods that are none, and of health.
+# Codes that belong to no operation: those of unknown paths and methods, and of health.
 ELSEWHERE = {"not_found", "method_not_allowed", "not_ready"}
-# What never becomes a request, on any path: tests/http/test_raw.py, tests/server/test_deadlines.py
+# Refused before there is a request, on any path: tests/http/test_raw.py, tests/server/test_deadlines.py
 REFUSED_BEFORE = set(wire._CODES.items())
-# Codes of an outage, which the contract's table does not provoke: tests/faults.
+# Codes of an outage; tests/faults covers them, not the contract's table.
 OUTAGE = {"internal_error", "usage_commit_failed"}
 METERED = {routes.MATCH, routes.SEARCH}
 REQUIRED: dict[str, set[str]] = {
@@ -70,7 +70,7 @@ def documented_errors() -> Documented:
 
 
 def refused_before() -> Documented:
-    """What is refused before an operation under a status that it lists."""
+    """Refusals before an operation, with a status that the operation lists."""
     return {
         (path, status, code)
         for path, _, operation in operations()
@@ -80,7 +80,7 @@ def refused_before() -> Documented:
 
 
 def unlisted_errors() -> set[tuple[int, str]]:
-    """Status and code, as the response of all other statuses tells them."""
+    """Status and code, from the description of the default response."""
     (description,) = {resolve(operation["responses"][DEFAULT])["description"] for _, _, operation in operations()}
     return {(int(status), code) for status, code in re.findall(r"(\d{3}) `(\w+)`", description)}
 
@@ -95,7 +95,7 @@ def parameter(name: str) -> dict[str, Any]:
 
 
 def test_it_is_valid_openapi() -> None:
-    import openapi_spec_validator  # takes each process that runs tests most of a second
+    import openapi_spec_validator  # slow to import
 
     openapi_spec_validator.validate(DOCUMENT)
 
@@ -159,7 +159,7 @@ def test_headers() -> None:
 
 
 def test_numbers_are_double() -> None:
-    """Go would take them for float32, and print other numbers than were sent."""
+    """Otherwise Go takes them for float32, and prints other numbers than were sent."""
     members = [member for found in SCHEMAS.values() for member in (found, *found.get("properties", {}).values())]
     numbers = [member for member in members if member.get("type") == "number"]
     assert [member["format"] for member in numbers] == ["double"] * 3
@@ -176,7 +176,7 @@ def test_each_kind_of_error_has_a_schema_of_its_own() -> None:
 
 
 def test_defaults_and_limits_in_words() -> None:
-    """Those of schemas are tried below, and by test_mutations.py."""
+    """The tests below and test_mutations.py cover those of schemas."""
     limit, top = parameter("limit")["schema"], SCHEMAS["MatchRequest"]["properties"]["top"]
     assert (limit["default"], top["default"]) == (limits.inputs.MAX_LIMIT, 1)
     assert parameter("q")["schema"]["minLength"] == limits.inputs.MIN_QUERY
@@ -255,7 +255,7 @@ def test_the_code_takes_a_body_that_fits_the_schema_or_points_at_what_does_not(v
         assert unfit == set()
 
 
-# With what Python takes for white space and JSON Schema does not, and the other way round.
+# With white space that only Python recognises, or only JSON Schema.
 edge = st.text(" \t\n\u3000\xa0\x1c\x1d\x1e\x1f\x85\ufeff\0", max_size=3)
 query = st.text(st.characters(codec="utf-8"), max_size=70) | st.builds(
     "{}{}{}".format, edge, st.text("a 红\U0001f600", max_size=70), edge

@@ -1,7 +1,7 @@
-"""The document is as strict as the interface: what is not quite a response does not fit it.
+"""The document is as strict as the interface: near-responses do not fit it.
 
-That responses fit is seen wherever the tests get one. Here the schemas have the bounds of the interface and no others,
-and what has a form in the document's examples, which are real responses, does not fit when one character differs.
+Other tests check that real responses fit. Here the schemas have exactly the interface's bounds, and a formatted value
+in the document's examples, which are real responses, does not fit with one character changed.
 """
 
 import re
@@ -19,7 +19,7 @@ from tests.openapi.document import (
     validator_as_written,
 )
 
-# What the interface says of members, by name or path. The others are required, and their text is fixed or has a form.
+# The interface's rules for members, by name or path. All others are required, and their text is fixed or has a form.
 OPTIONAL = {"valueMismatchCount"}
 FREE_TEXT = {"version", "datasetVersion", "sourceProjectionVersion", "mode", "accountId", "planId"}
 FREE_TEXT |= {"slug", "zh", "en", "pinyin", "default.error"}
@@ -39,7 +39,7 @@ SIZES = {
     "getUsage.usage": (2, 2),
 }
 UNITS = (("0", "2000"), ("", "-1", "1.5"))
-# What fits and what does not.
+# Values that fit, and values that do not.
 HEADERS: dict[str, tuple[tuple[object, ...], tuple[object, ...]]] = {
     "x-request-id": (("0b6f3c1e-7f0a-4a52-9d3a-1c8e5b7d2f40",), ("", "4711", "0b6f3c1e7f0a4a529d3a1c8e5b7d2f40")),
     "cache-control": (("no-store",), ("", "public", "no-store, public")),
@@ -54,20 +54,20 @@ HEADERS: dict[str, tuple[tuple[object, ...], tuple[object, ...]]] = {
     "x-usage-meter": (("color_match", "color_search"), ("", "color", "color_matches")),
     **dict.fromkeys((f"x-usage-{name}" for name in ("limit", "committed", "reserved", "remaining")), UNITS),
 }
-# Without letters, as a UUID's may be of either case.
+# Without letters, because a UUID's may be of either case.
 REQUEST_ID = "00000000-0000-4000-8000-000000000000"
-# Keywords that would bound what the interface does not.
+# Keywords that set bounds unknown to the interface.
 NO_OTHERS = {"exclusiveMinimum", "exclusiveMaximum", "multipleOf", "uniqueItems", "not", "anyOf", "oneOf", "allOf"}
 
 
 def mistakes(schema_: dict[str, Any], value: Any, where: str) -> Iterator[str]:
-    """Where a schema, or one within it, takes what the interface does not, or refuses what it takes."""
+    """Where a schema, or one within it, accepts or refuses other values than the interface."""
     found = resolve(schema_)
     name, right = where.rpartition(".")[2], not found.keys() & NO_OTHERS
     match found["type"]:
         case "object":
             right &= {*found["required"]} == found["properties"].keys() - OPTIONAL
-            right &= found.get("additionalProperties", True) is True  # a later service may add some
+            right &= found.get("additionalProperties", True) is True  # a later service may add members
             for member, inner in found["properties"].items():
                 yield from mistakes(inner, value[member], f"{where}.{member}")
         case "array":

@@ -1,7 +1,7 @@
 """Answers to a million matches and to searches for every name: the same bytes on every machine.
 
-`make answers` writes the hash of each block into answers.txt. With the number of a block, prints its answers instead:
-those of two machines show what differs.
+`make answers` writes the hash of each block into answers.txt. With a block's number, prints its answers instead, to
+compare two machines.
 """
 
 import sys
@@ -29,7 +29,7 @@ _COLORS = [msgspec.json.encode(color(record)) for record in _RELEASE.records]
 def matches(block: int) -> Iterator[bytes]:
     """The response bodies of one block, each with its unrounded differences: of 8-bit colours if the number is odd.
 
-    Four decimals would hide most of what a fused multiply-add or another C library changes.
+    Four decimals would hide most effects of a fused multiply-add or another C library.
     """
     palette = _RELEASE.palette()
     matcher = Matcher(palette, _COLORS, _RELEASE.manifest.version)
@@ -41,7 +41,7 @@ def matches(block: int) -> Iterator[bytes]:
 
 
 def searches() -> Iterator[bytes]:
-    """The response bodies for each name, for what it begins with, and without its second letter."""
+    """The response bodies for each name, for its beginning, and without its second letter."""
     searcher = Searcher(_RELEASE.names(), _COLORS, _RELEASE.manifest.version)
     for record in _RELEASE.records:
         for name in (record.name.zh, record.name.pinyin, record.name.en, record.slug):
@@ -50,7 +50,7 @@ def searches() -> Iterator[bytes]:
 
 
 def answers(block: int) -> Iterator[bytes]:
-    """Those of the matches, or in the last block of the searches."""
+    """Those of matches, or of the searches in the last block."""
     return matches(block) if block < BLOCKS else searches()
 
 

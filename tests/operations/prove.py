@@ -12,7 +12,7 @@ from sepu._palette import format_decimal
 from sepu.library.release import load_release
 from sepu.operations.match import MatchInput
 
-TIES = 1_200_000  # of differences up to 120; the ties of similarities are among them
+TIES = 1_200_000  # of differences up to 120; includes the ties of similarities
 JOBS = 320
 
 RELEASE = load_release()
@@ -26,13 +26,13 @@ def differing_ties(job: int) -> int:
 
 
 def differing_colors(red: int) -> int:
-    """The number of requests with 256 colours that are answered otherwise."""
+    """The number of requests with 256 colours and a different answer."""
     requests = (MatchInput(tuple((red, green, blue) for blue in range(256)), 3) for green in range(256))
     return sum(MATCHER.answer(request) != REFERENCE.answer(request) for request in requests)
 
 
 def counted(differing: Iterator[int], each: int, what: str) -> bool:
-    """Whether none differs; says how many."""
+    """Whether none differs; prints the number."""
     total = 0
     for done, found in enumerate(differing, 1):
         total += found

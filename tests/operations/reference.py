@@ -10,7 +10,7 @@ from sepu.operations.match import Matcher, MatchInput
 
 
 class Reference:
-    """Answers as a `Matcher` of the same release has to, byte for byte."""
+    """Answers exactly as a `Matcher` of the same release must, byte for byte."""
 
     def __init__(self, release: Release) -> None:
         self._palette = release.palette()

@@ -1,4 +1,4 @@
-"""Every machine gives the same answers, to the last bit: each wheel that is built has to pass this."""
+"""Every machine gives the same answers, bit for bit: each built wheel must pass this."""
 
 import pytest
 from tests.operations.answers import BLOCKS, HASHES, hashed

@@ -1,4 +1,4 @@
-"""Parsing and fingerprints; what the HTTP contract table already runs end to end is not repeated here."""
+"""Parsing and fingerprints, except for what the HTTP contract's table already tests end to end."""
 
 import json
 
@@ -90,7 +90,7 @@ def test_other_input_has_other_fingerprints(
 
 
 def test_the_fingerprint_does_not_change_between_releases() -> None:
-    # Stored for 90 days: a change here would turn retries of yesterday's requests into conflicts.
+    # Stored for 90 days: a change here would turn retries of earlier requests into conflicts.
     expected = "2c7e75dbe8d3c6d0a7aa5887ce810e1f08bf7c79b63d473d6a8904e15a55903d"
     assert MatchInput(((200, 60, 35.5),), 3).fingerprint().hex() == expected
 

@@ -10,13 +10,13 @@ from sepu import NameIndex
 from sepu.errors import InputError
 from sepu.operations.search import Searcher, SearchInput, parse_search
 
-# Text that UTF-8 can carry.
+# Text without surrogates, which UTF-8 cannot encode.
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=2, max_size=64)
 
 
 @given(texts | st.text(" \xa0\u3000\ufeff\x1c\x85a", min_size=2, max_size=5), st.integers(1, 10))
 def test_what_is_sent_is_what_is_parsed(text: str, limit: int) -> None:
-    # White space is ECMA-262's: that is what the interface's description counts by.
+    # White space is ECMA-262's, as in the interface's description.
     trimmed = text.strip("".join(c for c in text if c in "\t\n\v\f\r\u2028\u2029\ufeff" or category(c) == "Zs"))
     query = f"limit={limit}&q={quote_plus('  ' + text)}"
     if 2 <= len(trimmed) <= 64:
@@ -45,7 +45,7 @@ def test_fingerprints_tell_input_apart(one: str, other: str, limit: int, other_l
 
 
 def test_the_fingerprint_does_not_change_between_releases() -> None:
-    # Stored for 90 days: a change here would turn retries of yesterday's requests into conflicts.
+    # Stored for 90 days: a change here would turn retries of earlier requests into conflicts.
     expected = "7da9b09225ca1d37d6b425779b5abc3901b8fbe217f9b3ea70e669a7a83a0fa6"
     assert SearchInput("桃红", 10).fingerprint().hex() == expected
 

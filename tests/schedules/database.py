@@ -1,7 +1,7 @@
-"""The ledger's database and the network to it, simulated: it answers at the interface of `Session`, with every fault.
+"""The ledger's database and its network, simulated: it implements `Session`, with every fault.
 
-A statement is a transaction. It reaches the server, waits for locks, commits and is answered at instants of its own,
-and any of these may fail. The answer to a call holds its number; what has happened to each call is known here.
+A statement is a transaction. Arrival, locks, commit and answer come at separate instants, and any of them may fail. The
+answer to a call contains its number; the database knows what happened to each call.
 """
 
 import asyncio
@@ -32,14 +32,14 @@ _APPLIED = ",".join(sorted(migrate._applied_migrations()))
 
 
 class KeyHash(bytes):
-    """The hash of a key, which tells whose call it came with: a parameter of every statement of a call."""
+    """The hash of a key, which carries its call: every statement of a call has it as a parameter."""
 
     call: "Call"
     is_revoked = False
 
 
 class State(Enum):
-    """What the batcher has been told of a call that it sent."""
+    """The batcher's knowledge of a call that it sent."""
 
     WAITING = 0
     SENT = 1
@@ -50,7 +50,7 @@ class State(Enum):
 
 @dataclass(eq=False, slots=True, repr=False)
 class Call:
-    """A command that a client asks, and what became of it."""
+    """A client's command, and its outcome."""
 
     number: int
     command: Command[Any]
@@ -58,9 +58,9 @@ class Call:
     account: str
     answers: int = 0
     state: State = State.WAITING
-    single: bool = False  # it was sent by itself the last time
+    single: bool = False  # last sent by itself
     error: Exception | None = None
-    rows: Rows | None = None  # what the database has answered
+    rows: Rows | None = None  # the database's answer
     transaction: "Transaction | None" = None  # the last one
 
     def __repr__(self) -> str:
@@ -92,7 +92,7 @@ _ERRORS: dict[Fate, type[psycopg.Error]] = {
     Fate.CANCELLED: errors.QueryCanceled,
 }
 FAULTS: tuple[Fate, ...] = tuple(fate for fate in Fate if fate is not Fate.FINE)
-REFUSALS: tuple[Fate, ...] = (Fate.DUPLICATE, Fate.LOCKED, Fate.DEADLOCK)  # after which a batch is sent again
+REFUSALS: tuple[Fate, ...] = (Fate.DUPLICATE, Fate.LOCKED, Fate.DEADLOCK)  # a batch is sent again after these
 
 
 @dataclass(eq=False, slots=True, repr=False)
@@ -113,7 +113,7 @@ class Transaction:
 
 
 class SimulatedSession(Session):
-    """Keeps the promises of `Session`, one statement at a time."""
+    """Behaves as `Session` promises, one statement at a time."""
 
     def __init__(self, database: "Database", number: int, seconds: float) -> None:
         self._database = database
@@ -157,7 +157,7 @@ class SimulatedSession(Session):
         self._conclude(SessionLost())
 
     def arrive(self, outcome: Rows | Exception) -> None:
-        """Brings the answer; the event loop may come by somewhat later."""
+        """Delivers the answer; the event loop may notice somewhat later."""
         if not self.is_closed:
             self._outcome = outcome
             self._database.soon(self.poll)
@@ -178,9 +178,9 @@ class SimulatedSession(Session):
 
 
 class Database:
-    """Executes what reaches it. `faults` is how often a statement or a connection meets a fault, out of one.
+    """Executes the statements that reach it. `faults` is the probability of a fault of a statement or connection.
 
-    `on_send` hears of each statement that is sent, `on_outcome` of what the batcher is told, and `note` of everything.
+    `on_send` is called for each statement sent, `on_outcome` for each outcome that the batcher gets, `note` for all.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class Database:
         note: Callable[..., None],
     ) -> None:
         self.loop, self.note, self.on_outcome = loop, note, on_outcome
-        self.requests = requests  # of each account, that the abuse limit still lets pass
+        self.requests = requests  # that the abuse limit still allows, by account
         self.faults = 0.0
         self.fates = FAULTS  # of statements that meet one
         self.key_secret = bytes(32)
@@ -202,7 +202,7 @@ class Database:
         self.silent = False  # to connections and statements
         self.locked: set[str] = set()  # accounts whose rows somebody else keeps
         self.names_blamed = True
-        self.quiet_from = 0.0  # when the last timer is over that is not the batcher's
+        self.quiet_from = 0.0  # when the last timer fires that is not the batcher's
         self.sessions: set[SimulatedSession] = set()
         self.connecting = self.most_sessions = self._opened = 0
         self._on_send, self._random, self._latency = on_send, random.random, latency
@@ -211,7 +211,7 @@ class Database:
     # --- The network
 
     async def connect(self, _hosts: Hosts, seconds: float) -> Session:
-        """As `Session.connect`."""
+        """Replaces `Session.connect`."""
         self.connecting += 1
         try:
             self.most_sessions = max(self.most_sessions, len(self.sessions) + self.connecting)
@@ -233,7 +233,7 @@ class Database:
         return session
 
     def left(self, session: SimulatedSession) -> None:
-        """The batcher has closed a session."""
+        """Called when the batcher has closed a session."""
         self.sessions.discard(session)
         self.note(session, "closed")
 
@@ -245,7 +245,7 @@ class Database:
             self.soon(session.poll)
 
     def soon(self, act: Callable[[], None]) -> None:
-        """The event loop is busy with other things now and then."""
+        """Calls `act`, sometimes a little later, as from a busy event loop."""
         if self._random() < 0.7:
             act()
         else:
@@ -270,7 +270,7 @@ class Database:
     # --- Statements
 
     def receive(self, session: SimulatedSession, statement: LiteralString, parameters: Sequence[Any]) -> None:
-        """Takes what a session sends."""
+        """Receives a session's statement."""
         joined = bool(parameters) and isinstance(parameters[0], list)
         hashes = (parameters[1] if joined else (parameters[1],)) if parameters else ()
         calls: list[Call] = [key_hash.call for key_hash in hashes]
@@ -303,7 +303,7 @@ class Database:
         elif fate in _ERRORS:
             if fate is Fate.READ_ONLY:
                 session.read_only = True
-            blamed = int(self._random() * (len(transaction.calls) + 1))  # 0: nobody is named
+            blamed = int(self._random() * (len(transaction.calls) + 1))  # 0 names nobody
             self._refuse(transaction, _ERRORS[fate], blamed)
         else:
             self._try(transaction)
@@ -315,7 +315,7 @@ class Database:
         self._later(transaction.session.arrive, error(info=info))
 
     def _try(self, transaction: Transaction) -> None:
-        """Executes, or waits for whoever holds a row."""
+        """Executes, or waits for the holder of a row."""
         if self._execute(transaction):
             if transaction.give_up is not None:
                 transaction.give_up.cancel()
@@ -332,14 +332,14 @@ class Database:
         self._refuse(transaction, errors.LockNotAvailable, transaction.blamed)
 
     def unblock(self) -> None:
-        """Lets those try again who wait for rows."""
+        """Lets transactions that wait for rows try again."""
         blocked, self._blocked = self._blocked, []
         for transaction in blocked:
             self._try(transaction)
 
     def _commit(self, transaction: Transaction) -> None:
         fate = transaction.fate
-        # A back end whose client is gone mostly goes on to its commit all the same.
+        # A back end whose client is gone usually still commits.
         transaction.committed = not transaction.session.hung_up or self._random() < 0.5
         if transaction.committed:
             for call, rows in zip(transaction.calls, transaction.rows, strict=False):
@@ -350,14 +350,14 @@ class Database:
         elif transaction.committed and fate is not Fate.NEVER_ANSWERS:
             answer = transaction.rows[0]
             if transaction.joined:
-                # In the order of the accounts, as the functions take them.
+                # In the order of accounts, as the functions take them.
                 order = sorted(range(len(transaction.rows)), key=lambda at: transaction.calls[at].account)
                 answer = [(at + 1, *row) for at in order for row in transaction.rows[at]]
             late = self._random() * 1.5 if fate is Fate.ANSWERS_LATE else 0.0
             self.call_later(late + self._random() * self._latency, transaction.session.arrive, answer)
 
     def _execute(self, transaction: Transaction) -> bool:
-        """Decides every call; whether nobody else holds a row that it needs."""
+        """Decides every call; returns whether no row that it needs is held."""
         transaction.rows = [] if transaction.calls else [[(_APPLIED, self.key_secret, None)]]
         for position, call in enumerate(transaction.calls, 1):
             is_valid = not call.command.parameters[1].is_revoked

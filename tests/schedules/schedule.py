@@ -1,4 +1,4 @@
-"""One schedule of the batcher: clients, a database and its troubles, drawn from a seed, and what must hold of it."""
+"""One schedule of the batcher: clients, a database and its faults, drawn from a seed, and the invariants."""
 
 import asyncio
 import logging
@@ -36,28 +36,28 @@ from sepu.metering.key_format import Credential, KeyTags
 from sepu.metering.lanes import BatchLane
 from sepu.metering.session import SessionLost
 
-# Overdue calls and late answers are looked for every so often.
+# Seconds between checks for overdue calls and late answers.
 _LOOK_SECONDS = 0.1
-# The longest that a client may wait: for its turn, its statement, and twice for somebody to look.
+# The longest wait of a client: for its turn, its statement, and two such checks.
 MAX_WAIT = limits.database.QUEUE_SECONDS + limits.database.STATEMENT_SECONDS + 2 * _LOOK_SECONDS + 0.001
-# While nothing but one account's rows is in the way, others wait for the lock of its batch.
+# While only one account's rows are locked, others wait for the lock in its batch.
 MAX_NEIGHBOUR_WAIT = limits.database.BATCH_LOCK_SECONDS + 0.1
-# What clients ask: metered requests, the library, the usage.
+# Requests of clients: metered ones, the library, the usage.
 _KINDS = ("m", "m", "mmmmau", "a", "u")
-# How often with a key that was revoked.
+# Probability of a revoked key.
 _REVOKED = (0.0, 0.3, 1.0)
-REPEATED = ("22", "23", "40", "55")  # classes of errors after which a batch is sent again
+REPEATED = ("22", "23", "40", "55")  # error classes after which a batch is sent again
 
 logging.getLogger("asyncio").setLevel(logging.CRITICAL)
 
 
 class Schedule:
-    """Plays one."""
+    """Plays one schedule."""
 
     def __init__(self, seed: int) -> None:
         self.calls = 0
-        self.broken: list[str] = []  # what did not hold
-        self.reached: Counter[str] = Counter()  # what happened, and how often
+        self.broken: list[str] = []  # violated invariants
+        self.reached: Counter[str] = Counter()  # events, and how often
         self._trace: list[tuple[float, tuple[object, ...]]] = []
         self._random = random = Random(seed)
         self._mode = random.choices(("calm", "locked", "trouble"), (1, 2, 5))[0]
@@ -68,22 +68,22 @@ class Schedule:
         self._batch_calls = limits.batches.CALLS if small else random.choice((1, 2, 3, limits.batches.CALLS))
         self._revoked = random.choice(_REVOKED)
         self._names = "abcdef"[: random.choice((1, 2, 2, 3, 3, 4, 6))]
-        self._waiting: defaultdict[str, dict[int, Call]] = defaultdict(dict)  # of each account, unanswered, in order
+        self._waiting: defaultdict[str, dict[int, Call]] = defaultdict(dict)  # unanswered, by account, in order
         self._locked: str | None = None
         self._isolated: dict[str, float] = {}
-        self._refused: dict[bytes, tuple[str, float]] = {}  # of a key: why, and when the database last said so
-        self._passed_over: Counter[int] = Counter()  # batches that went before an account's next call
+        self._refused: dict[bytes, tuple[str, float]] = {}  # by key: the reason, and when the database last gave it
+        self._passed_over: Counter[int] = Counter()  # batches sent before an account's next call
         self._statements = 0
         self._thinking = 0  # clients that will ask again
         self._served_from = float("inf")
 
     def play(self) -> None:
-        """Plays it, and notes what is `broken`."""
+        """Plays it, and records violations in `broken`."""
         self._loop = loop = EventLoop()
         loop.set_exception_handler(self._failed)
         try:
             with (
-                warnings.catch_warnings(action="ignore", category=ResolutionWarning),  # instants as good as equal
+                warnings.catch_warnings(action="ignore", category=ResolutionWarning),  # nearly equal instants
                 patch.multiple(limits.batches, CALLS=self._batch_calls, RELIEF_SECONDS=self._relief_seconds),
                 patch.object(failure.log, "disabled", new=True),
             ):
@@ -100,7 +100,7 @@ class Schedule:
             loop.close()
 
     def trace(self) -> list[str]:
-        """What happened, in virtual seconds."""
+        """The events, with virtual seconds."""
         return [f"{time:9.6f}  {_line(parts)}" for time, parts in self._trace]
 
     # --- What happens
@@ -128,8 +128,8 @@ class Schedule:
         database.refuses = database.silent = False
         database.locked.clear()
         database.unblock()
-        # For the last statement without an answer, or the last connection, which may be a probe's. Then for the next
-        # probe, which sees who answers.
+        # Waits for the last unanswered statement or connection, which may be a probe's, and then for the next probe,
+        # which sees who answers.
         await asyncio.sleep(limits.database.STATEMENT_SECONDS + 0.2 + limits.probes.PROBE_SECONDS)
         self._batcher.probe(lambda _: None)
         await asyncio.sleep(limits.probes.PROBE_SECONDS)
@@ -140,7 +140,7 @@ class Schedule:
         database.call_later(limits.probes.PROBE_SECONDS, self._batcher.probe, probed.append)
         if random.random() < 0.9:
             await asyncio.sleep(MAX_WAIT)
-        else:  # closed as soon as nobody waits, perhaps while it connects
+        else:  # closes as soon as nobody waits, possibly while it connects
             while self._thinking or any(self._waiting.values()) or not probed:
                 assert loop.time() < self._served_from + 2 * MAX_WAIT, "nobody answers"
                 await asyncio.sleep(0.1)
@@ -153,7 +153,7 @@ class Schedule:
         self._check(not database.sessions and not database.connecting, "close() left a session behind")
 
     def _add_client(self, until: float) -> None:
-        """One that asks again when it was answered, or many that ask at once."""
+        """Adds a client that asks again when answered, or many that ask at the same time."""
         random = self._random
         account, kinds = random.choice(self._names), random.choice(_KINDS)
         start = random.random() * until
@@ -189,7 +189,7 @@ class Schedule:
             account = random.choice(self._names)
             database.call_later(start, database.locked.add, account)
             database.call_later(end, self._unlock, account)
-        elif kind == "key_secret":  # another database answers, whether or not its sessions break
+        elif kind == "key_secret":  # another database answers, with or without broken sessions
             database.call_later(start, setattr, database, kind, random.randbytes(32))
         elif kind != "hang up":
             database.call_later(start, setattr, database, kind, True)
@@ -279,7 +279,7 @@ class Schedule:
         self._check(not calls, calls, "goes over another's session")
 
     def _check_order(self, calls: list[Call], queue: FairQueue) -> None:
-        """No call of the account that came earlier is left behind in the same queue."""
+        """Checks that no earlier call of the account is left behind in the same queue."""
         now = self._loop.time()
         for at, call in enumerate(calls):
             left = {waiting.command.parameters[1].call for waiting in queue.accounts.get(call.account, ())}
@@ -289,12 +289,12 @@ class Schedule:
                 if earlier in calls[:at] or earlier.state in (State.SENT, State.LOST, State.SERVED):
                     continue
                 if earlier.state is State.REFUSED and not _may_be_repeated(earlier):
-                    continue  # it is being told
+                    continue  # its refusal is being delivered
                 overdue = earlier.submitted + limits.database.QUEUE_SECONDS <= now
                 self._check(overdue or earlier not in left, call, "goes before", earlier)
 
     def _check_turns(self, calls: list[Call], accounts: Counter[str], busy: set[str], queue: FairQueue) -> None:
-        """Each account in its turn."""
+        """Checks that each account gets its turn."""
         repeated = any(call.state is State.REFUSED for call in calls)
         for account in queue.accounts.keys() - accounts.keys() - busy:
             next_command = queue.accounts[account][0].command
@@ -306,7 +306,7 @@ class Schedule:
                 self._check(skipped <= len(self._names), account, "was in none of", skipped, "batches")
 
     def _told(self, calls: list[Call], outcome: Rows | Exception) -> None:
-        """What the batcher is about to hear of a statement."""
+        """Called before the batcher gets a statement's outcome."""
         now = self._loop.time()
         if isinstance(outcome, Exception):
             if isinstance(outcome, SessionLost) and not self._join:
@@ -324,7 +324,7 @@ class Schedule:
                 self._refused[call.command.key_hash] = code, now
 
     def _is_refused(self, call: Call, code: str) -> bool:
-        """Whether the database has said so of its key a moment ago."""
+        """Whether the database has just refused its key with this code."""
         why, at = self._refused.get(call.command.key_hash, ("", -9.0))
         return why == code and self._loop.time() < at + limits.batches.REFUSED_SECONDS + _LOOK_SECONDS
 
@@ -374,7 +374,7 @@ class Schedule:
 
 
 def _may_be_repeated(call: Call) -> bool:
-    """A refused call that was with others."""
+    """Whether a call was refused together with others."""
     sqlstate: str = getattr(call.error, "sqlstate", None) or ""
     return sqlstate.startswith(REPEATED) and not call.single
 

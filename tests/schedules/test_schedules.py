@@ -20,9 +20,9 @@ ERRORS = (SessionLost, psycopg.errors.LockNotAvailable, psycopg.errors.UniqueVio
 
 
 def play(first: int) -> tuple[Counter[str], list[str]]:
-    """Plays some schedules: what they reach, and what did not hold, with what happened in the first such schedule."""
+    """Plays some schedules: the events reached, and the violations, with the first failing schedule's trace."""
     reached, failures = Counter[str](), list[str]()
-    gc.disable()  # what it would look through again and again is short-lived
+    gc.disable()  # it would scan short-lived objects again and again
     for seed in range(first, first + _JOB):
         schedule = Schedule(seed)
         schedule.play()
@@ -39,7 +39,7 @@ def play(first: int) -> tuple[Counter[str], list[str]]:
 )
 def test_all_holds(schedules: int) -> None:
     reached = Counter[str]()
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:  # whoever asks may have threads
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:  # the parent may have threads
         played = pool.map(play, range(0, schedules, _JOB)) if schedules > _JOB else [play(0)]
         for also_reached, failures in played:
             assert not failures, "\n".join(failures)

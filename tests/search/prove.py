@@ -1,6 +1,6 @@
 """`make prove-search`: the index equals the reference for every query of up to 3 letters, and 100,000 longer ones.
 
-Longer queries are drawn anew with each seed: `make prove-search SEED=7`.
+Longer queries depend on the seed: `make prove-search SEED=7`.
 """
 
 import sys
@@ -15,12 +15,12 @@ RANDOM = 100_000
 BATCH = 1_000
 SHOWN = 20
 
-# A start for every query of three letters, or the seed of a batch of longer ones.
+# The first letter of queries of three letters, or the seed of a batch of longer ones.
 Job = str | int
 
 
 def queries(job: Job) -> Iterator[tuple[str, int]]:
-    """With the limit to ask for."""
+    """Queries, each with its limit."""
     if isinstance(job, str):
         for length in range(3) if job == "" else [2]:
             for q in short(length, job):
@@ -33,7 +33,7 @@ def queries(job: Job) -> Iterator[tuple[str, int]]:
 
 
 def compare(job: Job) -> tuple[int, list[str]]:
-    """The number of queries, and those that differ."""
+    """The number of queries, and those with different answers."""
     count, wrong = 0, []
     for q, limit in queries(job):
         count += 1

@@ -1,4 +1,4 @@
-"""Queries to compare the index and the reference by; `prove.py` takes all of them, the tests take a sample."""
+"""Queries to compare the index with the reference; `prove.py` takes all of them, the tests a sample."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -19,7 +19,7 @@ _WORDS = [[s for r in c.readings for s in sorted(r.parts)] for c in REFERENCE.co
 
 
 def short(length: int, start: str = "") -> Iterator[str]:
-    """Every query of `length` letters more than `start`."""
+    """Every query of `start` and `length` more letters."""
     for letters in product(LETTERS, repeat=length):
         yield start + "".join(letters)
 
@@ -29,7 +29,7 @@ def noise(chance: Random) -> str:
 
 
 def misspelt(chance: Random) -> str:
-    """A spelling with one typing error or cut short; with two sometimes. Some end in the word for "colour"."""
+    """A spelling with one typing error or cut short; sometimes with two. Some end in the word for "colour"."""
     text = chance.choice(SPELLINGS) + chance.choice(["", "", "", "色", "se", " se"])
     for _ in range(chance.choice([1, 1, 1, 2])):
         at = chance.randrange(len(text) + 1)
@@ -47,7 +47,7 @@ def misspelt(chance: Random) -> str:
 
 
 def several_words(chance: Random) -> str:
-    """Parts of one colour's names, sometimes one of another's, the last cut short."""
+    """Parts of one colour's names, sometimes with one of another's; the last is cut short."""
     chosen = chance.sample(chance.choice(_WORDS), k=chance.choice([2, 2, 2, 3]))
     if chance.random() < 0.2:
         chosen[0] = chance.choice(SPELLINGS)

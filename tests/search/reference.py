@@ -1,10 +1,9 @@
-"""The rules of docs/searching.md written straight down: a full scan, slow, sharing no code with the index.
+"""The rules of docs/searching.md, implemented literally: a full scan, slow, sharing no code with the index.
 
-Two things are skipped, so that millions of queries can be asked; neither can change an answer:
-
-- Colours that lack a letter of the query. What the query is compared with for rules 1 to 4 is made of the parts'
-  letters and spaces, and an equality or a beginning needs every letter of the query.
-- Names that one typing error cannot reach. It adds a letter, takes one away or does both (a wrong letter), so the two
+Two cases are skipped for speed; neither can change an answer:
+- Colours that lack a letter of the query. Rules 1 to 4 compare the query with the letters and spaces of the parts, and
+  equality or a common beginning needs every letter of the query.
+- Names that one typing error cannot reach. It adds a letter, removes one or does both (a wrong letter), so the two
   sets of letters differ by two at most.
 """
 
@@ -20,7 +19,7 @@ from sepu.library.records import Record
 ZH, PINYIN, READING, EN, SLUG, INITIALS = range(6)
 EQUAL, STARTS, INSIDE, BY_INITIALS, MISSPELT = range(5)
 
-# Spelt out, not computed: the vowels of pinyin with their tones.
+# Written out, not computed: the vowels of pinyin with their tones.
 MARKED = {
     marked: (plain, tone)
     for plain, row in {"a": "āáǎà", "e": "ēéěè", "i": "īíǐì", "o": "ōóǒò", "u": "ūúǔù", "ü": "ǖǘǚǜ"}.items()
@@ -37,7 +36,7 @@ def rows_of(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-# The character of our names, by each that means the same.
+# The character in our names for each character with the same meaning.
 MEANS = {row["written"]: row["zh"] for row in rows_of("spellings.csv")}
 MEANS |= {
     hant: zh for row in rows_of("colors.csv") for zh, hant in zip(row["zh"], row["zh_hant"], strict=True) if zh != hant
@@ -73,7 +72,7 @@ def is_chinese(c: str) -> bool:
 
 @dataclass
 class Reading:
-    """The spellings of one name: whole, with gaps or without, and of its consecutive units, run together."""
+    """The spellings of one name: whole, with or without gaps, and of its consecutive units without gaps."""
 
     level: int
     length: int
@@ -128,7 +127,7 @@ class Colour:
         self.position = position
         self.name = name.zh
         several = [[s, *OTHER.get(c, [])] for c, s in zip(name.zh, syllables, strict=True)]
-        # Without another reading it equals pinyin, which is preferred.
+        # Without another reading it equals pinyin, which takes precedence.
         others = reading(READING, [{form for s in read for form in syllable(s)} for read in several])
         others.length = len("".join(map(without_tone, syllables)))
         self.readings = [
@@ -189,7 +188,7 @@ class Colour:
 
 
 def edit_distance(a: str, b: str) -> int:
-    """Damerau and Levenshtein's, in the textbook's matrix."""
+    """The Damerau-Levenshtein distance, by the textbook's matrix."""
     d = {(i, 0): i for i in range(len(a) + 1)} | {(0, j): j for j in range(len(b) + 1)}
     for i in range(1, len(a) + 1):
         for j in range(1, len(b) + 1):
@@ -203,7 +202,7 @@ def edit_distance(a: str, b: str) -> int:
 
 
 def without_colour(words: list[str]) -> list[str]:
-    """Leaves out a last 色 or se; nothing is left of a text that has none."""
+    """Removes a final 色 or se; returns nothing if there is none."""
     for ending in ("色", "se"):
         if words[-1].endswith(ending):
             rest = words[-1].removesuffix(ending)

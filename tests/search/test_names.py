@@ -134,7 +134,7 @@ HOSTILE = [
     "e" + "\u0301" * 63,
     "ß" * 64,
     "粉 " * 32,
-    "粉a" * 32,  # twice as long when it is folded
+    "粉a" * 32,  # twice as long when folded
     "Ⅳ粉" * 32,  # longer still
     "a b " * 16,
     "'" * 64,

@@ -1,4 +1,4 @@
-"""What test_meinheld.py serves: the worker's process id, an echo, a pause, or a large response."""
+"""The application of test_meinheld.py: the worker's process id, an echo, a pause, or a large response."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Connections are shared among the workers, which are ready for them."""
+"""Workers share connections, and have database sessions ready for them."""
 
 import asyncio
 import socket
@@ -47,4 +47,4 @@ def test_a_worker_accepts_until_it_is_ahead_of_another(
 def test_a_worker_has_a_session_before_its_first_charge(own_url: str) -> None:
     sessions = "select count(*) from pg_stat_activity where application_name = 'sepu' and datname = current_database()"
     with serving("uvloop", own_url, workers=1), psycopg.connect(own_url, autocommit=True) as connection:
-        until(lambda: connection.execute(sessions).fetchone() == (2,))  # the other one is that of the probe
+        until(lambda: connection.execute(sessions).fetchone() == (2,))  # the other one is the probe's

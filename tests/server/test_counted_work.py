@@ -1,4 +1,4 @@
-"""What a request costs that can be counted: one statement."""
+"""A request costs one statement."""
 
 import json
 import re
@@ -21,7 +21,7 @@ from sepu.database.opening import connect
 from sepu.database.opening import service_url as as_service
 
 REQUESTS = 6
-WARM_UP = 8  # connects; and what a driver prepares, it prepares by then
+WARM_UP = 8  # connects, and lets a driver prepare its statements
 MATCH = json.dumps({"colors": [{"r": 200, "g": 60, "b": 35}] * 5, "top": 3}).encode()
 
 
@@ -31,13 +31,13 @@ class Served(NamedTuple):
     api_key: str
 
     def statements(self) -> int:
-        """How many Postgres has logged, of this database alone."""
+        """The number of statements in Postgres's log, for this database alone."""
         return len(re.findall(r"LOG:  (?:execute|statement)\b", self.log.read_text()))
 
 
 @pytest.fixture(scope="module", params=["uvloop", *OTHERS[:-1]])
 def served(request: pytest.FixtureRequest, database_url: str) -> Iterator[Served]:
-    """One worker process of each kind, on a Postgres that logs what it is asked."""
+    """One worker process of each kind, on a Postgres that logs its statements."""
     if reason := why_not(request.param):
         pytest.skip(reason)
     with empty_database(database_url) as url, connect(url) as connection:
@@ -48,7 +48,7 @@ def served(request: pytest.FixtureRequest, database_url: str) -> Iterator[Served
         connection.execute(sql.SQL("alter database {} set log_statement = 'all'").format(database))
         (directory,) = connection.execute("show data_directory").fetchone() or ("",)
         metrics = f"127.0.0.1:{free_port()}"
-        program = with_limits(probes={"LOOK_SECONDS": 10.0**6})  # it looks once by itself
+        program = with_limits(probes={"LOOK_SECONDS": 10.0**6})  # only one probe of its own
         options = ["--metrics-bind", metrics]
         with serving(request.param, as_service(url), workers=1, program=program, options=options) as server:
             until(lambda: sample(metrics, "sepu_workers", database="answers"))

@@ -1,4 +1,4 @@
-"""Clients that keep a worker waiting, and clients too many: each wait ends, each number is bounded."""
+"""Clients that keep a worker waiting, and too many clients: each wait ends, each number is bounded."""
 
 import re
 import time
@@ -16,7 +16,7 @@ HURRIED = with_limits(
     requests={"REQUEST_SECONDS": 1.5, "ANSWER_SECONDS": 1.5, "LINGER_SECONDS": 0.5},
     connections={"OF_A_WORKER": 40, "OF_AN_ADDRESS": 10},
 )
-SOON = 15  # seconds that a busy machine may take for what is due in two
+SOON = 15  # seconds; a busy machine may take this long for what is due in two
 GET = b"GET /healthz HTTP/1.1\r\nHost: sepu\r\n"
 POST = b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\nContent-Type: application/json\r\nIdempotency-Key: deadline-1\r\n"
 
@@ -40,14 +40,14 @@ def server(request: pytest.FixtureRequest) -> Server:
 
 
 def stall(server: Server, start: bytes) -> bytes:
-    """Sends so much, and no more."""
+    """Sends the start, and nothing more."""
     with server.socket() as raw:
         raw.sendall(start)
         return until_closed(raw, SOON)
 
 
 def drip(server: Server, start: bytes, rest: bytes) -> bytes:
-    """Then sends a byte every tenth of a second until the server has had enough."""
+    """Sends the start, then a byte every tenth of a second until the server closes."""
     with server.socket() as raw:
         raw.sendall(start)
         deadline = time.monotonic() + SOON
@@ -85,7 +85,7 @@ def test_the_second_request_has_a_time_of_its_own(gthread: Server) -> None:
             time.sleep(0.8)
             raw.sendall(GET + b"\r\n")
             answer = b""
-            while not answer.endswith(b'{"status":"ok"}'):  # gthread sends it in two
+            while not answer.endswith(b'{"status":"ok"}'):  # gthread sends it in two parts
                 answer += raw.recv(65536)
         raw.sendall(GET)
         assert until_closed(raw, SOON).startswith(b"HTTP/1.1 408 ")
@@ -95,7 +95,7 @@ def test_idle_connections_are_closed(server: Server) -> None:
     with server.socket() as silent, server.socket() as kept:
         kept.sendall(GET + b"\r\n")
         assert b'{"status":"ok"}' in until_closed(kept, SOON)
-        if server.worker == "uvloop":  # gthread waits five seconds more, and holds no thread meanwhile
+        if server.worker == "uvloop":  # gthread waits five seconds longer, without holding a thread
             assert until_closed(silent, SOON) == b""
 
 
@@ -155,7 +155,7 @@ def test_no_connection_is_refused_while_a_worker_has_a_place(database_url: str) 
                     found.append(raw.recv(65536)[:13])
                 return found
 
-        def both_accept() -> bool:  # neither is ahead of the other by more than two connections
+        def both_accept() -> bool:  # neither is more than two connections ahead of the other
             answers(8)
             return len(set(re.findall(r'"event":"request","pid":(\d+)', server.log.read_text()))) == 2
 

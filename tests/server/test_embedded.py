@@ -36,7 +36,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root runs Postgres as an
 
 @pytest.fixture
 def default_signals() -> Iterator[None]:
-    """As in a process of its own: another test of this one may hold an embedded Postgres open, with its handlers."""
+    """Default signal handlers: another test of this process may have an embedded Postgres open, with its own."""
     defaults = {signal.SIGINT: signal.default_int_handler}
     found = {each: signal.signal(each, defaults.get(each, signal.SIG_DFL)) for each in ENDING}
     yield
@@ -46,14 +46,14 @@ def default_signals() -> Iterator[None]:
 
 @pytest.fixture
 def state_dir() -> Iterator[Path]:
-    """Where there is nothing yet."""
+    """A state directory that does not exist yet."""
     with socket_directory() as directory:
         yield directory / "state"
 
 
 @pytest.fixture(scope="module")
 def stopped() -> Iterator[Path]:
-    """A state directory that has a cluster, to be copied."""
+    """A state directory with a cluster, to be copied."""
     with socket_directory() as directory:
         with embedded_postgres(directory / "state"):
             pass
@@ -62,7 +62,7 @@ def stopped() -> Iterator[Path]:
 
 @pytest.fixture
 def made(state_dir: Path, stopped: Path) -> Path:
-    """A state directory that has a cluster: making one takes longer than all else."""
+    """A state directory with a copied cluster: creating one takes longer than all else."""
     assert completed(["/bin/cp", "-a", stopped, state_dir]).returncode == 0
     return state_dir
 
@@ -100,7 +100,7 @@ def test_the_last_user_stops_the_server_and_the_data_stays_after_a_crash_too(mad
 
 
 def test_it_is_durable_and_everything_is_its_own(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where a cluster is half made, others may open the lock, and the environment names another server."""
+    """Even with a half-made cluster, a lock that others may open, and another server in the environment."""
     (state_dir / "postgres.new").mkdir(parents=True)
     (state_dir / "postgres.new" / "PG_VERSION").write_text("18\n")
     (state_dir / "lock").touch(0o666)
@@ -188,7 +188,7 @@ def named(name: bytes) -> Callable[[Path], Path]:
     [
         (in_a_file, "cannot write in the state directory .*--state-dir"),
         (open_to_all, "everybody can write to .*state/sepu"),
-        (damaged, r"did not start(.|\n)*pg_control"),  # the end of the log
+        (damaged, r"did not start(.|\n)*pg_control"),  # from the end of the log
         *(pytest.param(of_another_user(name), "user id 12345", marks=as_root) for name in ("postgres", "lock")),
         *((named(name), "^Postgres cannot take the path [ -~]+$") for name in (b"line\nbreak", b"latin-1 \xe9")),
     ],
@@ -234,7 +234,7 @@ def test_its_keeper_leaves_it_to_who_has_the_lock(made: Path) -> None:
         with (made / "lock").open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             pid = crash(made)
-            keep()  # which does not wait
+            keep()  # does not wait
             assert postmaster(made) == pid
 
 
@@ -260,7 +260,7 @@ def test_a_keeper_that_cannot_start_it_says_so(made: Path, caplog: pytest.LogCap
 
 @pytest.fixture
 def bystander() -> Iterator[psutil.Popen]:
-    """A process of the user whom Postgres runs as."""
+    """A process of the user that Postgres runs as."""
     user = SYSTEM_USER if os.geteuid() == 0 else None
     if user:
         system_user.system_user()
@@ -292,7 +292,7 @@ def test_another_process_with_the_number_of_a_dead_server_is_left_alone(made: Pa
 
 
 def test_a_server_that_listens_but_cannot_be_seen_is_no_dead_one(made: Path) -> None:
-    """In another container it has a number that means nothing here, and memory that Postgres does not find."""
+    """In another container its process id means nothing here, and Postgres does not find its shared memory."""
     with socket.socket(socket.AF_UNIX) as unseen:
         unseen.bind(str(made / "socket" / ".s.PGSQL.5432"))
         unseen.listen()
@@ -300,7 +300,7 @@ def test_a_server_that_listens_but_cannot_be_seen_is_no_dead_one(made: Path) -> 
             pass
         keeper(made)()
         assert not running(made)
-    with embedded_postgres(made):  # what is left of a dead one does not matter
+    with embedded_postgres(made):  # a dead server's files do not matter
         assert running(made)
 
 
@@ -342,7 +342,7 @@ def test_an_unknown_layout_of_the_package_is_refused(
 
 
 def left_over(state_dir: Path) -> list[psutil.Process]:
-    """Every process that has to do with that directory."""
+    """Every process with that directory in its arguments or as its working directory."""
 
     def concerned(process: psutil.Process) -> bool:
         try:

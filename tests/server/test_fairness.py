@@ -1,4 +1,4 @@
-"""Accounts side by side on one worker: what one does delays itself, and is told to nobody else."""
+"""Accounts on one worker: an account's requests delay only itself, and its refusals affect no other."""
 
 import json
 import selectors
@@ -68,7 +68,7 @@ class Clients:
             self._waiting.register(raw, selectors.EVENT_READ)
 
     def answers(self, seconds: float) -> Counter[str]:
-        """The error codes, or `200`, of what comes in time."""
+        """The error codes, or `200`, of the answers that come in time."""
         found: Counter[str] = Counter()
         deadline = time.monotonic() + seconds
         while self._waiting.get_map():
@@ -94,9 +94,9 @@ def test_the_ledger_is_seldom_asked_of_a_limited_key(
     for number in range(CLIENTS):
         assert charge(server, once, number).error == "rate_limited"
     seconds = 1 + int((time.monotonic() - started) / limits.batches.REFUSED_SECONDS)
-    # Of each second the first, whose answer is then known, and the ones after it.
+    # Each second: the first request, whose answer is then cached, and the calls allowed after it.
     assert ledger_calls(server) - before <= seconds * (1 + limits.batches.LIMITED_CALLS)
-    # It is known of this key alone.
+    # The answer is cached for this key alone.
     unknown = replace(once, api_key=made_up_key(once.account_id))
     assert charge(server, unknown, 1).error == "unauthorized"
     assert charge(server, rich, 1).status == 200
@@ -108,7 +108,7 @@ def test_the_first_request_of_a_key_is_one_call(server: Server, connection: psyc
     before = ledger_calls(server)
     for issued in unseen:
         assert charge(server, issued, 1).status == 200
-    assert ledger_calls(server) - before < 2 * len(unseen)  # it may also be probed meanwhile
+    assert ledger_calls(server) - before < 2 * len(unseen)  # includes possible probes
 
 
 @ON_THREADS_TOO
@@ -119,7 +119,7 @@ def test_probes_ask_the_database_once_a_second(server: Server) -> None:
     assert ledger_calls(server) - before <= 2 + (time.monotonic() - started) / limits.probes.PROBE_SECONDS
 
 
-# These leave a worker that looks keys up first.
+# These need a worker that looks keys up first.
 
 
 @pytest.mark.parametrize("times", [1, 2], ids=["at first", "when many were refused"])

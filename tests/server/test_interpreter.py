@@ -1,4 +1,4 @@
-"""How Python was built: `sepu serve` says so if it costs."""
+"""How Python was built: `sepu serve` warns of a slow build."""
 
 import sysconfig
 

@@ -1,4 +1,4 @@
-"""The meinheld worker by itself, under plain gunicorn."""
+"""The meinheld worker alone, under plain gunicorn."""
 
 import resource
 import signal
@@ -25,7 +25,7 @@ from tests.harness.serving import UnixConnection, needs_meinheld
 from sepu.server import meinheld
 
 BIG = 4 * 1024 * 1024  # beyond any socket buffer
-SECONDS = 20  # that a thing which must happen may take on a busy machine
+SECONDS = 20  # longest wait on a busy machine
 
 
 @dataclass
@@ -40,13 +40,13 @@ class Server:
         return self.connections.enter_context(closing(UnixConnection(f"{self.directory}/socket", SECONDS)))
 
     def worker(self) -> int:
-        """The process that answers a connection of its own; 0 while a worker is being replaced."""
+        """The worker that answers a new connection; 0 while it is being replaced."""
         with suppress(OSError, HTTPException), closing(self.connect()) as connection:
             return int(ask(connection))
         return 0
 
     def sleep(self, seconds: float) -> None:
-        """Has a request of so many seconds under way."""
+        """Starts a request that takes `seconds`."""
         marker = self.directory / "marker"
         self.connect().request("GET", "/sleep", headers={"Seconds": str(seconds), "Marker": str(marker)})
         until(marker.exists)
@@ -62,9 +62,9 @@ def ask(connection: HTTPConnection, path: str = "/", body: bytes | None = None, 
 
 @contextmanager
 def serving(*options: str) -> Iterator[Server]:
-    """Options are gunicorn's."""
+    """Runs gunicorn with these options."""
     worker = f"{meinheld.__name__}.{meinheld.MeinheldWorker.__name__}"
-    # pytest's own directories can be longer than a socket's path may be.
+    # pytest's own directories can be too long for a socket's path.
     with tempfile.TemporaryDirectory() as name, (Path(name) / "log").open("wb") as log, ExitStack() as connections:
         command = [
             *(sys.executable, "-m", "gunicorn", "--bind", f"unix:{name}/socket", "--worker-class", worker),
@@ -90,7 +90,7 @@ def test_it_serves_requests_on_one_connection_and_a_slow_reader_holds_nobody_up(
         assert ask(connection) == first
         assert connection.sock is sock
         slow = server.connect()
-        for _ in range(2):  # meinheld's way to a request differs once a connection is kept alive
+        for _ in range(2):  # meinheld handles a kept connection's requests differently
             slow.request("GET", "/big", headers={"Size": str(BIG)})
             with slow.getresponse() as response:
                 assert server.worker()
@@ -152,7 +152,7 @@ def test_a_worker_leaves_when_its_master_is_gone() -> None:
     with serving() as server:
         worker = psutil.Process(server.worker())
         server.master.kill()
-        # Where nobody reaps orphans, they stay as zombies.
+        # Orphans stay as zombies where nobody reaps them.
         until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
 
 

@@ -1,4 +1,4 @@
-"""What operators see of a real server: the lines of its log, and its metrics, to the letter."""
+"""An operator's view of a real server: the lines of its log, and its metrics, to the letter."""
 
 import http.client
 import os
@@ -63,7 +63,7 @@ class Watched(NamedTuple):
 @pytest.fixture(params=EACH_WORKER)
 def watched(request: pytest.FixtureRequest, own_url: str) -> Iterator[Watched]:
     metrics = f"127.0.0.1:{free_port()}"
-    program = with_limits(probes={"LOOK_SECONDS": NEVER})  # but for the first time
+    program = with_limits(probes={"LOOK_SECONDS": NEVER})  # except for the first time
     options = ["--metrics-bind", metrics]
     with serving(request.param, as_service(own_url), program=program, options=options) as server:
         until(lambda: sample(metrics, "sepu_workers", database="answers") == 2)
@@ -71,7 +71,7 @@ def watched(request: pytest.FixtureRequest, own_url: str) -> Iterator[Watched]:
 
 
 class Expected(NamedTuple):
-    """Of a request's line."""
+    """The expected content of a request's line."""
 
     endpoint: str | None
     status: int
@@ -85,7 +85,7 @@ class Expected(NamedTuple):
 
 
 def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple[Response, Expected]]:
-    """A request of each kind, and what its line should say."""
+    """A request of each kind, and its expected line."""
     set_plan(connection, "spent", {"color_match": 0, "color_search": 0}, requests_per_minute=1)
     rich, poor = (accounts.create_account(connection, plan) for plan in ("standard", "spent"))
     stranger = replace(rich, account_id=NOBODYS, api_key=made_up_key(NOBODYS))
@@ -128,7 +128,7 @@ def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple
     yield ask("/v1/usage", 200)
     yield ask("/v1/library", 200)
     yield ask("/v1/library", 401, "unauthorized", None)
-    yield ask("/v1/library", 401, "unauthorized", stranger, is_judged=False)  # a made-up key names nobody
+    yield ask("/v1/library", 401, "unauthorized", stranger, is_judged=False)  # a made-up key has no account
     expired, revoked = (keys.issue_key(connection, rich.account_id, ends) for ends in (datetime.now(UTC), None))
     keys.revoke_key(connection, revoked.key_id)
     yield ask("/v1/library", 401, "unauthorized", expired)
@@ -143,11 +143,11 @@ def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple
     yield ask("/v1/usage", 403, "account_unavailable")
     accounts.set_status(connection, rich.account_id, "active")
 
-    # The functions are gone, for the database a syntax error of ours.
+    # Without the functions, the database reports a syntax error of ours.
     connection.execute("alter schema sepu rename to gone")
     yield match(503, "usage_commit_failed", key="observed-4")
     yield ask("/v1/usage", 500, "internal_error")
-    time.sleep(limits.probes.PROBE_SECONDS)  # the answer of a probe is cached for this time
+    time.sleep(limits.probes.PROBE_SECONDS)  # a probe's result is cached this long
     yield ask("/readyz", 503, "not_ready", None)
     connection.execute("alter schema gone rename to sepu")
 
@@ -199,11 +199,11 @@ def test_every_kind_of_request_is_one_exact_line_and_counted_once(watched: Watch
     for meter, units in (("color_match", 3), ("color_search", 1)):
         wanted["sepu_units_charged_total", (("meter", meter),)] = units
         wanted["sepu_replays_total", (("meter", meter),)] = 1
-    # The ledger said nothing to two. It was not asked by what has no route, no key of ours or no need of it; nor by a
-    # probe whose answer was known.
+    # The ledger did not answer two. It was not called for requests without a route, a key of ours or need of it, or for
+    # a probe with a cached result.
     unasked = [e for _, e in kinds if e.endpoint in {None, "/healthz", "/readyz"} or e.error == "method_not_allowed"]
     calls = int(after["sepu_ledger_call_commands_count", ()] - before["sepu_ledger_call_commands_count", ()])
-    # Besides, each worker probes now and then.
+    # Each worker also probes now and then.
     probes = len(server.workers()) * (2 + (time.monotonic() - began) / limits.probes.LOOK_SECONDS)
     assert 0 <= calls - (len(kinds) - len(unasked) - 2 - 2) <= probes
     wanted["sepu_ledger_call_commands_count", ()] = wanted["sepu_ledger_call_commands_sum", ()] = calls
@@ -225,7 +225,7 @@ def test_every_kind_of_request_is_one_exact_line_and_counted_once(watched: Watch
 
 
 def workers(server: Server) -> set[int]:
-    """The workers that live; `Server.workers` finds the process that tells the metrics too."""
+    """The living workers; `Server.workers` also finds the process that serves the metrics."""
     booted = {int(pid) for pid in re.findall(r"Booting worker with pid: (\d+)", server.log.read_text())}
     return booted & set(server.workers())
 
@@ -244,13 +244,13 @@ def test_a_killed_workers_counts_stay_and_its_state_goes(watched: Watched) -> No
                 return told[-1]
             return 0
 
-        def all_are_counted() -> bool:  # which an answer may overtake
+        def all_are_counted() -> bool:  # an answer may come before its count
             return sample(metrics, "sepu_units_charged_total", meter="color_match") == 3 * told.count(200)
 
         assert [charge() for _ in range(6)] == [200] * 6
         until(all_are_counted)
         caught = 0.0
-        while not caught:  # a command that waits for a lock, as it does for up to a second
+        while not caught:  # until a command is seen waiting for a lock, for up to a second
             with locking.transaction():
                 locking.execute("lock table sepu.usage in exclusive mode")
                 waiting = threads.submit(charge)
@@ -259,10 +259,10 @@ def test_a_killed_workers_counts_stay_and_its_state_goes(watched: Watched) -> No
                 if caught:
                     for pid in workers(server):
                         os.kill(pid, signal.SIGKILL)
-            waiting.result()  # 200 if it had not been read when the worker was killed: the next one serves it
+            waiting.result()  # 200 if the killed worker had not read it: the next one serves it
         before = samples(metrics)
         until(lambda: sample(metrics, "sepu_workers_started_total") == 4 and sample(metrics, "sepu_workers") == 2)
-        until(lambda: sample(metrics, in_progress) == 0)  # a new worker may be looking just now
+        until(lambda: sample(metrics, in_progress) == 0)  # a new worker may be probing just now
         until(lambda: charge() == 200)
         until(all_are_counted)
         after = samples(metrics)
@@ -285,7 +285,7 @@ def test_the_metrics_are_served_whatever_happens_to_others_and_end_with_the_mast
             hasty.close()
             assert until_closed(silent) == b""
         (server_process,) = set(server.workers()) - stuck
-        for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGWINCH):  # meant for others
+        for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGWINCH):  # signals meant for others
             os.kill(server_process, number)
         for pid in stuck:
             os.kill(pid, signal.SIGSTOP)
@@ -322,7 +322,7 @@ def test_a_dead_database_is_seen_without_a_request(worker: str) -> None:
                 stuck = workers(server)
                 for pid in stuck:
                     os.kill(pid, signal.SIGSTOP)
-                until(state("unasked"))  # nobody says any more that the database answers
+                until(state("unasked"))  # no worker still reports that the database answers
                 for pid in stuck:
                     os.kill(pid, signal.SIGCONT)
                 until(state("answers"))

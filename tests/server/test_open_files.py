@@ -1,4 +1,4 @@
-"""Open files: the service takes what it needs of what the system allows, and says so if that is too little."""
+"""Open files: the service raises its limit as far as it needs, and warns if the system does not allow that."""
 
 import resource
 from pathlib import Path

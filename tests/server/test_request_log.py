@@ -1,4 +1,4 @@
-"""The log by itself: whole lines in each form, and no wait for whoever does not read them."""
+"""The log by itself: whole lines in each form, and no waits for a slow reader."""
 
 import json
 import logging
@@ -26,7 +26,7 @@ from sepu.server.request_log import RequestLog
 
 @pytest.fixture
 def pipe() -> Iterator[tuple[int, int]]:
-    """The end to read from, and the one to write to."""
+    """The reading and the writing end."""
     ends = os.pipe()
     yield ends
     for end in ends:
@@ -36,7 +36,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 @pytest.fixture
 def full_pipe(pipe: tuple[int, int]) -> tuple[int, int]:
-    """A writer has to wait for its reader."""
+    """A pipe whose writer must wait for its reader."""
     os.set_blocking(pipe[1], False)
     with suppress(BlockingIOError):
         while os.write(pipe[1], bytes(4096)):
@@ -79,7 +79,7 @@ def test_what_does_not_fit_any_more_is_dropped_and_counted(
     log.start(lambda: dropped.append(None))
     for number in range(300):
         log.request(*line(number))
-    assert 180 <= len(dropped) <= 200  # up to a batch of 20 is on its way
+    assert 180 <= len(dropped) <= 200  # a batch of up to 20 is in flight
     read = b""
     while f"{299 - len(dropped):032}".encode() not in read:
         read += os.read(reading, 1 << 16)
@@ -94,9 +94,9 @@ def test_what_nobody_took_at_the_end_is_counted(full_pipe: tuple[int, int], monk
     for number in range(100):
         log.request(*line(number))
     log.stop()
-    assert 80 <= len(dropped) <= 100  # but for the batch in hand
+    assert 80 <= len(dropped) <= 100  # except for the batch in flight
     os.close(full_pipe[0])
-    for thread in threading.enumerate():  # it would go on writing to whatever has the number next
+    for thread in threading.enumerate():  # it would continue to write to a reused descriptor
         if thread.name == "request_log":
             thread.join(START_SECONDS)
 
@@ -163,7 +163,7 @@ def test_lines_of_several_processes_do_not_mix() -> None:
             assert writer.stdout is not None
             with writer.stdout as told:
                 assert told.readline() == b"\n"
-        time.sleep(0.5)  # they share a pipe that is full now, so each byte that is read lets one of them go on
+        time.sleep(0.5)  # lets them fill their shared pipe: each byte read then lets one of them continue
         with os.fdopen(reading, "rb") as read:
             found = Counter(json.loads(written)["requestId"] for written in read)
         assert [writer.wait(30) for writer in writers] == [0, 0]

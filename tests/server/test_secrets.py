@@ -1,4 +1,4 @@
-"""After every kind of failure: no key, no Authorization header and nobody's name where it does not belong."""
+"""After every kind of failure, no key, Authorization header or name is where it does not belong."""
 
 import base64
 import tempfile
@@ -27,7 +27,7 @@ IDEMPOTENCY_KEY = "secretive-order-4711"
 
 @dataclass(frozen=True)
 class Place:
-    """A server on a database of its own, whose log can be read."""
+    """A server with its own database, whose log can be read."""
 
     server: Server
     metrics: str
@@ -48,13 +48,13 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 
 def forms(api_key: str) -> list[bytes]:
-    """A key as it may be written, whole or in its secret part."""
+    """The forms of a key, or of its secret part."""
     secret = api_key.split("_")[2]
     return [secret.encode(), secret.encode().hex().encode(), base64.b64encode(api_key.encode())]
 
 
 def provoke(place: Place, issued: IssuedKey) -> tuple[set[str | None], bytes]:
-    """Every error that a client can cause, with the key in each place where a client may put it."""
+    """Causes every error that a client can cause, with the key in each place where a client may put it."""
     server, key = place.server, issued.api_key
     bearer = {"Authorization": f"Bearer {key}"}
     metered = {**bearer, "Idempotency-Key": IDEMPOTENCY_KEY, "Content-Type": "application/json"}
@@ -105,7 +105,7 @@ def exchange(server: Server, request: bytes) -> bytes:
 
 
 def everything_stored(connection: psycopg.Connection) -> bytes:
-    """Every row of every table, as text; and what the sessions are doing."""
+    """Every row of every table as text, and the sessions' current queries."""
     tables = connection.execute("select tablename from pg_tables where schemaname = 'sepu'").fetchall()
     parts = []
     for (table,) in tables:
@@ -116,7 +116,7 @@ def everything_stored(connection: psycopg.Connection) -> bytes:
 
 
 def titles(server: Server) -> bytes:
-    """The command lines of the server's processes, as anybody on the machine sees them."""
+    """The command lines of the server's processes, as visible to every user."""
     lines = [command_line(psutil.Process(pid)) for pid in (server.process.pid, *server.workers())]
     assert all(lines)
     return "\n".join(lines).encode()
@@ -145,9 +145,9 @@ def test_no_secret_is_left_anywhere(place: Place) -> None:
     again("quota_exceeded")
     again("rate_limited")
     set_plan(connection, "narrow", {"color_match": 9999, "color_search": 9999}, requests_per_minute=9999)
-    time.sleep(limits.batches.REFUSED_SECONDS)  # for so long a worker may answer a limited key by itself
+    time.sleep(limits.batches.REFUSED_SECONDS)  # a worker caches a limited key's refusal this long
 
-    # A row that the database refuses, quoting it; and a function that is gone.
+    # A row that the database refuses and quotes; and a missing function.
     connection.execute("alter table sepu.stored_result add constraint nothing check (units < 0) not valid")
     again("usage_commit_failed")
     connection.execute("alter table sepu.stored_result drop constraint nothing")
@@ -162,7 +162,7 @@ def test_no_secret_is_left_anywhere(place: Place) -> None:
 
     with urllib.request.urlopen(f"http://{place.metrics}/metrics", timeout=30) as scrape:
         metrics = scrape.read()
-    until(lambda: b"ledger unavailable: CheckViolation 23514" in place.server.log.read_bytes())  # it waits for others
+    until(lambda: b"ledger unavailable: CheckViolation 23514" in place.server.log.read_bytes())  # written later
     time.sleep(0.2)
     log, postgres_log = place.server.log.read_bytes(), place.postgres_log.read_bytes()
     assert b"nothing" in postgres_log
@@ -178,5 +178,5 @@ def test_no_secret_is_left_anywhere(place: Place) -> None:
     for text in (log, said, searched["titles"], metrics):
         assert b"Bearer " not in text
         assert IDEMPOTENCY_KEY.encode() not in text
-    assert issued.account_id.encode() in log  # public, and of no use without the secret
+    assert issued.account_id.encode() in log  # public, and useless without the secret
     assert issued.account_id.encode() not in searched["titles"] + metrics

@@ -1,4 +1,4 @@
-"""The workers with threads, whose ledger is in a thread of its own."""
+"""Workers with threads, whose ledger runs in a separate thread."""
 
 import signal
 import sys
@@ -15,7 +15,7 @@ from sepu.admin.keys import IssuedKey
 STOP_SECONDS = 15  # on a busy machine
 THREADED = ["gthread", pytest.param("meinheld", marks=[pytest.mark.slow, needs_meinheld])]
 
-# The event loop of a worker fails once there is a file.
+# Makes a worker's event loop fail once a file exists.
 FAILING = """
 import pathlib
 from sepu.cli.main import main
@@ -55,7 +55,7 @@ def test_a_worker_ends_with_its_event_loop(
 def test_int_ends_a_worker_whose_call_is_under_way(
     database_url: str, connection: psycopg.Connection, issued: IssuedKey
 ) -> None:
-    """The signal's handler closes the ledger for which its own thread may be waiting."""
+    """The signal handler closes the ledger for which its own thread may be waiting."""
     with (
         serving("meinheld", database_url, workers=1) as server,
         psycopg.connect(database_url) as session,

@@ -82,7 +82,7 @@ def test_no_answer_leaves_anything_to_the_next_message(hooks: Running) -> None:
 
 
 def garbage(peer: Peer) -> None:
-    """Sends a record of TLS that nobody can decrypt."""
+    """Sends a TLS record that nobody can decrypt."""
     with socket.socket(fileno=os.dup(peer.socket.fileno())) as raw:
         raw.sendall(b"\x17\x03\x03\x00\x20" + bytes(32))
 
@@ -136,7 +136,7 @@ def test_retry_after_an_instant(hooks: Running, hours: int, seconds: float) -> N
 
 @pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\nx: ", b"SSH-2.0-OpenSSH\r\n"])
 def test_one_that_drips_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
-    """Each step is in time, and all together would last for ever."""
+    """Each step is in time, but all together would never end."""
     monkeypatch.setattr(limits.webhooks, "ANSWER_SECONDS", 1.0)
 
     steps: list[Step] = [saying(sent), lambda peer: peer.drip(b"x", 0.1)] if sent else [Peer.silence]

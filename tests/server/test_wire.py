@@ -1,6 +1,6 @@
-"""The default worker's connection in simulated time: what was wrong once, and histories against a slow reference.
+"""The default worker's connection in simulated time: former faults, and histories against a slow reference.
 
-About a second by default; SEPU_WIRE_HISTORIES=5000 plays that many histories.
+Takes about a second by default; SEPU_WIRE_HISTORIES=5000 plays that many histories.
 """
 
 import os
@@ -47,7 +47,7 @@ def test_an_address_has_a_share_of_the_connections_unless_it_is_a_proxys() -> No
     silent = opened("192.0.2.1", share + 10)
     assert refused(silent) == 10
     assert refused(opened("192.0.2.2", 10)) == 0
-    assert refused(opened("::ffff:192.0.2.1", 1)) == 1  # the same
+    assert refused(opened("::ffff:192.0.2.1", 1)) == 1  # the same address
     of_one_network = [*opened("2001:db8::1", share), *opened("2001:db8::ffff:2", 1)]
     assert refused(of_one_network) == 1
     on_one_link = [*opened("fe80::1%eth0", share), *opened("fe80::2%eth0", 1)]
@@ -69,7 +69,7 @@ def test_an_address_has_a_share_of_the_connections_unless_it_is_a_proxys() -> No
 @pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize("look", ["a stopping worker", "one after a long time"])
 def test_a_connection_is_not_idle_once_its_request_comes(look: str, parts: int) -> None:
-    """Even if the worker looks at it in the same turn of the event loop."""
+    """Even if the worker checks it in the same turn of the event loop."""
     played = Played(at_once=False)
     idle = played.connection.deadline
     if parts == 2:
@@ -90,7 +90,7 @@ def test_pipelined_requests_are_bounded_in_memory() -> None:
     played, many = Played(at_once=False), 20_000
     played.send(GET * many)
     for number in range(many):
-        assert len(played.owner.asked) == number + 1  # the next is not asked before this one is answered
+        assert len(played.owner.asked) == number + 1  # the next request waits for this answer
         assert len(played.connection._requests) < 200
         assert len(played.connection._unparsed) <= 2 * len(played.owner.buffer)
         played.owner.answer()

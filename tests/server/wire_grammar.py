@@ -1,4 +1,4 @@
-"""Requests from a grammar, each with what RFC 9110 and RFC 9112 make of it."""
+"""Requests from a grammar, each with its meaning by RFC 9110 and RFC 9112."""
 
 from dataclasses import dataclass
 from random import Random
@@ -17,7 +17,7 @@ _CONNECTIONS = ["Upgrade", "Upgrade, HTTP2-Settings", "keep-alive, upgrade", "up
 
 @dataclass(frozen=True)
 class Message:
-    """The bytes of one request, and the positions in them: where it begins, where its head ends, and where it is over.
+    """The bytes of one request, and positions in them: its beginning, the end of its head, and where it is over.
 
     It is over when it is complete or refused. The body is None if it is too long to be kept.
     """
@@ -49,8 +49,8 @@ def _body(rng: Random) -> bytes:
 
 
 def message(rng: Random, number: int) -> Message:
-    """Returns one request; its path is its number, and nothing that it contains is a request."""
-    plain = rng.random() < 0.6  # the connection goes on after it
+    """Returns one request; its path is its number, and its content never parses as a request."""
+    plain = rng.random() < 0.6  # the connection continues after it
     version = "1.1" if plain or rng.random() < 0.8 else "1.0"
     connect = not plain and rng.random() < 0.1
     method = "CONNECT" if connect else rng.choice(["GET", "POST", "POST", "HEAD", "OPTIONS", "DELETE"])
@@ -59,7 +59,7 @@ def message(rng: Random, number: int) -> Message:
     refusal = None
     if not connect and rng.random() < 0.1:
         target = f"http://{rng.choice([host for host in HOSTS if host not in {'', ':'}])}{path}"
-        target = target.replace("%20", "")  # httptools takes fewer names here
+        target = target.replace("%20", "")  # httptools accepts fewer names here
     host = rng.choice(HOSTS)
     if not plain and rng.random() < 0.15:
         host, refusal = rng.choice(NO_HOSTS), 400
@@ -86,7 +86,7 @@ def message(rng: Random, number: int) -> Message:
                 [b"", b"", b"Host: a b\r\nUpgrade: h2c\r\n", b"Connection: close\r\n"][: 3 if plain else 4]
             )
             framed = _chunked(rng, body, trailers)
-            closes = closes or trailers.startswith(b"Connection")  # nobody may send it, and the parser heeds it
+            closes = closes or trailers.startswith(b"Connection")  # forbidden in trailers, but the parser obeys it
             if version == "1.0":
                 refusal = 400
         case _:
@@ -106,15 +106,15 @@ def message(rng: Random, number: int) -> Message:
     head = over = len(data)
     data += framed
     kept: bytes | None = body
-    if connect or refusal:  # what follows the head is never parsed
+    if connect or refusal:  # nothing after the head is parsed
         kept = b""
-    elif framed.endswith(b"0\r\n\r\n") and body and not plain and rng.random() < 0.2:  # a chunk that is none
+    elif framed.endswith(b"0\r\n\r\n") and body and not plain and rng.random() < 0.2:  # an invalid chunk
         data = data.removesuffix(b"0\r\n\r\n")
         over, refusal = len(data) + 1, 400
         data += b"z\r\n\r\n"
     elif (
         not upgrades and framed == body == b"{}" and not plain and rng.random() < 0.3
-    ):  # a body that is too long even to be dropped
+    ):  # a body too long even to be discarded
         most = limits.requests.BODY_BYTES + limits.requests.DISCARDED_BYTES
         data = data[:head].replace(b"Content-Length: 2\r\n", b"Content-Length: 900000\r\n") + b"y" * (most + 1)
         head += len("900000") - len("2")

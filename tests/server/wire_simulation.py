@@ -1,6 +1,6 @@
-"""The default worker's connection without a socket: time, transport and application are the test's.
+"""The default worker's connection without a socket: the test supplies time, transport and application.
 
-`Simulation` plays events, and after each compares the connection with `Reference`, which knows of each request where it
+`Simulation` plays events, and after each compares the connection with `Reference`, which knows where each request
 begins and ends, and so needs no parser.
 """
 
@@ -27,7 +27,7 @@ Asked = tuple[str, str, bytes | None]
 
 
 class Loop:
-    """A clock, and what is to be called soon."""
+    """A clock, and a queue of callbacks."""
 
     now = 1000.0
 
@@ -42,7 +42,7 @@ class Loop:
 
 
 class Wire(asyncio.Transport):
-    """The client's side: what it sent and is not read yet, and what it was sent."""
+    """The client's side: its bytes that are not yet read, and what it received."""
 
     def __init__(self, connection: Connection, buffer: memoryview, peer: object = ("127.0.0.1", 50_000)) -> None:
         super().__init__({"peername": peer})
@@ -57,7 +57,7 @@ class Wire(asyncio.Transport):
         connection.connection_made(self)
 
     def pump(self) -> None:
-        """Lets the connection read what it wants to."""
+        """Lets the connection read as much as it wants."""
         while self._reading and not self.closed and self.sent:
             part, self.sent = self.sent[: len(self.buffer)], self.sent[len(self.buffer) :]
             self.buffer[: len(part)] = part
@@ -111,7 +111,7 @@ class Wire(asyncio.Transport):
 
 
 class Owner:
-    """A worker whose application answers at once, or when it is told to."""
+    """A worker whose application answers immediately, or when told to."""
 
     def __init__(self, *, at_once: bool = True) -> None:
         self.clock = Loop()
@@ -145,7 +145,7 @@ class Owner:
             self._waiting.popleft()(ANSWER, str(len(self.asked) - len(self._waiting) - 1))
 
     def run(self, wire: Wire) -> None:
-        """Runs what is to be called soon."""
+        """Runs the queued callbacks."""
         wire.pump()
         while self.clock.soon:
             self.clock.soon.popleft()()
@@ -153,7 +153,7 @@ class Owner:
 
 
 def short(data: bytes) -> str:
-    """Returns what was written in one word: `100`, the number of an answer, or the status of a refusal."""
+    """Returns a summary of the written data: `100`, the number of an answer, or the status of a refusal."""
     status = data[9:12].decode()
     if b'"error"' in data:
         return f"refused {status}"
@@ -164,7 +164,7 @@ def short(data: bytes) -> str:
 
 
 class Played:
-    """A connection, to which a test does one thing after the other."""
+    """A connection that a test drives step by step."""
 
     def __init__(
         self, *, at_once: bool = True, peer: object = ("127.0.0.1", 50_000), owner: Owner | None = None
@@ -174,7 +174,7 @@ class Played:
         self.wire = Wire(self.connection, self.owner.buffer, peer)
 
     def send(self, *segments: bytes) -> list[str]:
-        """Returns all that has come back."""
+        """Sends the segments; returns all that has come back."""
         for segment in segments:
             self.wire.sent += segment
             self.owner.run(self.wire)
@@ -191,21 +191,21 @@ class Played:
 
 
 def _without_100(came: list[str]) -> tuple[list[str], list[int]]:
-    """Returns the answers, and the numbers of the requests that were told to continue."""
+    """Returns the answers, and the numbers of the requests that got a 100 Continue."""
     numbers = [at - came[:at].count("100") for at, each in enumerate(came) if each == "100"]
     return [each for each in came if each != "100"], numbers
 
 
 class Reference:
-    """What a connection does, as slowly and plainly as possible."""
+    """A connection's behaviour, as slow and plain as possible."""
 
     def __init__(self, now: float, *, at_once: bool) -> None:
         self.at_once = at_once
         self.messages: list[Message] = []
-        self.sent = 0  # bytes of the first message that is not served yet, and of all after it
+        self.sent = 0  # bytes of the first unserved message and all after it
         self.served = 0
         self.answered = 0
-        self.told = False  # to continue with the body of that first message
+        self.told = False  # whether that first message got a 100 Continue
         self.full = self.at_end = self.stopping = False
         self.state: State = "new"
         self.deadline = now + limits.requests.REQUEST_SECONDS
@@ -319,13 +319,13 @@ class Simulation:
     # --- events
 
     def request(self, rng: Random) -> None:
-        """The client has another request to send."""
+        """The client prepares another request."""
         made = message(rng, len(self.reference.messages))
         self.reference.messages.append(made)
         self._unsent += made.data
 
     def send(self, size: int) -> None:
-        """So many bytes arrive, as many at once as the connection can read at once."""
+        """`size` bytes arrive, in segments as large as the connection's buffer."""
         if self._ends:
             return
         segment = len(self.owner.buffer)
@@ -339,7 +339,7 @@ class Simulation:
         self._unsent = self._unsent[size:]
 
     def send_part(self, rng: Random) -> None:
-        """One segment arrives, which often ends next to where something else begins."""
+        """One segment arrives, which often ends near a boundary of a request."""
         ends = [0]
         for each in self.reference.messages[self.reference.served :]:
             start = ends[-1]
@@ -364,7 +364,7 @@ class Simulation:
         self._compare()
 
     def wait(self, seconds: float) -> None:
-        """Time passes, and the worker looks after it."""
+        """Time passes, and the worker checks the connection."""
         self.owner.clock.now += seconds
         if not self.wire.closed:
             self.connection.check(self._now)
@@ -375,18 +375,18 @@ class Simulation:
         self._compare()
 
     def fill(self) -> None:
-        """The client reads no more."""
+        """The client stops reading."""
         self.wire.full = self.reference.full = True
 
     def drain(self) -> None:
-        """The client reads all."""
+        """The client reads everything."""
         self.wire.drain()
         self.owner.run(self.wire)
         self.reference.drain(self._now)
         self._compare()
 
     def stop(self) -> None:
-        """The worker is to end."""
+        """The worker begins to stop."""
         self.owner.alive = False
         if not self.wire.closed:
             self.connection.close_if_idle()
@@ -402,7 +402,7 @@ class Simulation:
         self._compare()
 
     def finish(self) -> None:
-        """Whatever happens, all is over when all deadlines have passed."""
+        """Once all deadlines have passed, everything must be over."""
         for _ in range(2 * len(self.reference.messages) + 5):
             self.answer()
             self.drain()
@@ -419,7 +419,7 @@ class Simulation:
         over = reference.state == "over"
         found = (self.owner.asked, came, wire.closed, wire.eof or wire.closed)
         assert found == (reference.asked, expected, over, over or reference.state == "closing"), reference.state
-        # It may come without need: of what the kernel holds, the connection knows nothing.
+        # It may be superfluous: the connection does not see what the kernel holds.
         assert len(set(continued)) == len(continued)
         assert set(due) <= set(continued) <= {n for n, each in enumerate(reference.messages) if each.expects}
         if not over:
@@ -427,7 +427,7 @@ class Simulation:
 
 
 def play(seed: int) -> Counter[str]:
-    """Plays one case; the same seed plays the same. Returns what happened."""
+    """Plays one case, determined by its seed. Returns the events."""
     rng = Random(seed)
     simulation = Simulation(at_once=rng.random() < 0.4)
     tame: list[Callable[[], None]] = [
@@ -453,10 +453,10 @@ def play(seed: int) -> Counter[str]:
 
 
 def play_mutated(seed: int) -> Counter[str]:
-    """Plays damaged requests in three ways: at once, in some segments, byte by byte. What comes of them is the same."""
+    """Plays damaged requests in three ways: whole, in some segments, byte by byte. The outcome must be the same."""
     rng = Random(seed)
     data = mutate(rng, b"".join(message(rng, number).data for number in range(rng.choice([1, 1, 2, 3]))))
-    data = data[:1000]  # which is fast, and below the limits, which count segments
+    data = data[:1000]  # fast, and below limits that depend on segments
     ends = sorted({rng.randrange(len(data) + 1) for _ in range(5)} | {0, len(data)})
     manners = [[data], [data[start:end] for start, end in pairwise(ends)], [bytes([byte]) for byte in data]]
     outcomes = []

@@ -3,5 +3,5 @@ import pytest
 
 @pytest.fixture
 def ledger_url(own_url: str) -> str:
-    """Upgraded, so shared with nobody."""
+    """Not shared, because it is upgraded."""
     return own_url

@@ -1,4 +1,4 @@
-"""A rolling upgrade in which tables and the signature of what charges change: both releases serve one database."""
+"""A rolling upgrade that changes tables and the charging function's signature: both releases serve one database."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +27,7 @@ def test_servers_of_both_releases_go_on(tmp_path: Path, own_url: str, connection
     url = as_service(own_url)
 
     def upgrade() -> None:
-        """Somebody else has long used a table that the migration has to lock, and goes on for a while."""
+        """Migrates while another session holds a table that the migration must lock."""
         with connect(own_url) as other, ThreadPoolExecutor(1) as threads:
             other.execute("begin")
             other.execute("select from sepu.usage limit 1")
@@ -40,7 +40,7 @@ def test_servers_of_both_releases_go_on(tmp_path: Path, own_url: str, connection
 
     with serving(worker, url) as old:
         upgraded = crowded(connection, [old.address], 1500, meanwhile=upgrade)
-        # What follows is judged by itself.
+        # What follows is judged separately.
         connection.execute("truncate sepu.stored_result, sepu.usage, sepu.quota_event, sepu.event_delivery")
         with serving(worker, url, program=newer.program) as new:
             both = crowded(connection, [old.address, new.address], 1500)

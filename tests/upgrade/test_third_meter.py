@@ -1,4 +1,4 @@
-"""What a third meter costs: a patch of a few files, and everything that has a part for each meter knows it."""
+"""The cost of a third meter: a patch of a few files, after which everything with a part for each meter has it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +29,7 @@ def package(tmp_path: Path) -> Package:
 
 @pytest.fixture(params=["uvloop", "gthread"])
 def server(request: pytest.FixtureRequest, package: Package, own_url: str) -> Iterator[tuple[Server, str]]:
-    """A database with an account of before, upgraded, served by the copy; and where its metrics are."""
+    """Yields a server of the patched copy, on an upgraded database with an older account, and its metrics' address."""
     with connect(own_url) as connection:
         set_plan(connection, "before", {"color_match": 1, "color_search": 1}, requests_per_minute=1)
     package.run("db", "migrate", url=own_url)
@@ -91,5 +91,5 @@ def test_plans_of_before_have_a_limit_for_it(package: Package, own_url: str, con
     package.run("db", "migrate", url=own_url)
     account = accounts.create_account(connection, "standard").account_id
     assert package.json("account", "show", account, url=own_url)["listLimit"] == 500
-    # The release before goes on: it leaves out what it does not know.
+    # The earlier release still works: it leaves out unknown meters.
     assert [used.meter for used in show_usage(connection, account).usage] == ["color_match", "color_search"]

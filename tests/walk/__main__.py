@@ -1,8 +1,8 @@
-"""Does what the operators' pages say, command by command, on a fresh machine: `make walk`.
+"""Follows the operators' pages, command by command, on a fresh machine: `make walk`.
 
-A command is run as it stands. The tables below are all exceptions: what a reader puts in place of a name, what happens
-to a reader between two commands, and what cannot be done here. The machine gets the files of the last commit.
-build/walk/output.txt has what each command printed.
+Commands run unchanged. The tables below are the only exceptions: replacements of names, events between two commands,
+and commands that cannot run here. The machine gets the files of the last commit. build/walk/output.txt has the output
+of each command.
 """
 
 import re
@@ -39,7 +39,7 @@ use_up() {{  # three events of a new customer
 }}"""
 # Waits for that number of events, each with the right signature.
 _TAKEN = "timeout 60 sh -c 'until test $(sort -u /run/taken | wc -l) = {}; do sleep 1; done'"
-# psql goes on after an error, and its exit status does not say so.
+# psql continues after an error, and its exit status does not show it.
 _FIRST = """set -o pipefail
 echo '\\set ON_ERROR_STOP on' | tee ~/.psqlrc > /var/lib/postgresql/.psqlrc
 export PIP_NO_INDEX=1 PIP_FIND_LINKS=/mnt/wheels
@@ -71,7 +71,7 @@ READ_AS = (
     (r"pg_(cancel|terminate)_backend\(\d+\)", r"pg_\1_backend($BLOCKING)"),
     (r'sepu -c "…"', 'sepu -c "select 1"'),
 )
-# What happens to a reader, or what the page says in words, before a command.
+# Events, or the page's instructions in words, before a command.
 BEFORE = {
     "sepu key rotate": "sepu receipt keypair sepu-private.jwk sepu-public.jwk",
     "sepu key find": "sepu account create --plan standard > leaked.txt",
@@ -88,7 +88,7 @@ BEFORE = {
     "runuser -u postgres -- psql -c \"alter system set listen_addresses = '*'\" && pg_ctlcluster 15 main restart",
     'runuser -u postgres -- psql sepu -c "select pg_terminate': "export BLOCKING=0",
 }
-# Conditions that hold after a page was followed.
+# Conditions that hold after a page.
 THEN = {
     "deploy.md": ("curl -sf http://127.0.0.1:9391/metrics", "curl -sf http://127.0.0.1:9392/metrics"),
     "accounts.md": ("sepu receipt open sepu-private.jwk receipt.txt",),
@@ -140,7 +140,7 @@ def main() -> None:
 
 
 def steps(page: str) -> Iterator[tuple[str, str]]:
-    """Yields what is done for a page, each after what is said if it fails."""
+    """Yields the steps of a page, each with the message for its failure."""
     for command in commands(page):
         if reason := of(LEFT_OUT, command):
             click.echo(f"{'':22} {page}: {command}   ({reason})")

@@ -1,4 +1,4 @@
-"""A fresh Debian 12 with systemd, in a container without a network; what happens there is forgotten."""
+"""A fresh Debian 12 with systemd, in a container without a network; its changes are discarded."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ BUILD = ROOT / "build" / "walk"
 _TREE = BUILD / "debian"
 _WHEELS = BUILD / "wheels"
 _CLONE = BUILD / "sepu"
-# What the pages tell to install, and what an ordinary Debian server has.
+# Packages that the pages install, and those of an ordinary Debian server.
 _INSTALLED = (
     "python3-venv,python3-dev,gcc,libc6-dev,nginx,openssl,postgresql-15,prometheus-node-exporter"
     ",prometheus-postgres-exporter,systemd-sysv,dbus,curl,git,procps,iproute2,jq,ca-certificates"
@@ -29,14 +29,14 @@ _SCRIPT = "/run/walk.sh"
 
 
 def lacking() -> str | None:
-    """What there is to install first, if anything."""
+    """What to install first, if anything."""
     if os.geteuid() == 0 and Path(_DEBOOTSTRAP).exists() and Path(_NSPAWN).exists():
         return None
     return "make walk needs root and two programs (Debian: apt install debootstrap systemd-container)"
 
 
 def prepare() -> None:
-    """Installs Debian and fetches the requirements, once; this alone needs the network. Clones the last commit."""
+    """Installs Debian and fetches the requirements, once; only this needs the network. Clones the last commit."""
     BUILD.mkdir(parents=True, exist_ok=True)
     ready = BUILD / "debian-ready"
     if not ready.exists() or ready.read_text() != _INSTALLED:
@@ -47,12 +47,12 @@ def prepare() -> None:
     debian = ["-d", str(_WHEELS), "--python-version", "3.11"]
     what = ["-r", "requirements/build.txt", "-r", "requirements/server.txt"]
     subprocess.run([*fetch, *debian, *what], cwd=ROOT, check=True)
-    shutil.rmtree(_CLONE, ignore_errors=True)  # a clone, because a work tree's history may be elsewhere
+    shutil.rmtree(_CLONE, ignore_errors=True)  # a clone: a work tree's history may be elsewhere
     subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, _CLONE], check=True)
 
 
 def _inits(container: int) -> list[psutil.Process]:
-    """What has become of the container's first process: systemd, once it has begun."""
+    """The container's systemd processes; empty until it has booted that far."""
     return [each for each in children(container) if each.name() == "systemd"]
 
 
@@ -82,13 +82,13 @@ def _inside(init: int, *command: str, text: str = "") -> subprocess.CompletedPro
     return completed([_NSENTER, "--target", str(init), "--all", *command], input=text)
 
 
-# Runs a command, and returns the exit status, what was printed, and the seconds that it took.
+# Runs a command, and returns its exit status, output and duration in seconds.
 Run = Callable[[str], tuple[int, str, float]]
 
 
 @contextmanager
 def shell(init: int, prepared: str) -> Iterator[Run]:
-    """A root's bash in the machine: what one command exports holds for the next ones."""
+    """A root's bash in the machine: a command's exports hold for the next ones."""
     command = [_NSENTER, "--target", str(init), "--all", "timeout", str(_COMMAND_SECONDS), "bash", "-l"]
     environment = {"HOME": "/root", "TERM": "dumb", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}

@@ -1,4 +1,4 @@
-"""The commands of a page for operators, as they stand there."""
+"""The commands of an operators' page, unchanged."""
 
 import re
 import subprocess
@@ -11,7 +11,7 @@ _PROMPTS = ("# ", "$ ")
 
 
 def commands(page: str) -> Iterator[str]:
-    """Each command, without its prompt and what it prints. A block of SQL is one command."""
+    """Each command, without its prompt and output. A block of SQL is one command."""
     for language, text in _BLOCK.findall((DOCS / page).read_text("utf-8")):
         if language == "sql":
             yield f"runuser -u postgres -- psql sepu --quiet <<'SQL'\n{text.rstrip()};\nSQL"
@@ -31,6 +31,6 @@ def commands(page: str) -> Iterator[str]:
 
 
 def _is_whole(command: str) -> bool:
-    """Asks bash; it warns of a here-document without an end."""
+    """Asks bash, which warns of an unfinished here-document."""
     done = subprocess.run(["bash", "-n", "-c", command], capture_output=True, text=True, check=False)
     return done.returncode == 0 and not done.stderr and not command.endswith("\\")

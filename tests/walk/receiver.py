@@ -1,4 +1,4 @@
-"""The endpoint of docs/events.md on the fresh machine: keeps the ids of webhooks that a secret of the page signed."""
+"""The endpoint of docs/events.md on the fresh machine: keeps the ids of webhooks signed with a secret of the page."""
 
 import threading
 from contextlib import suppress
@@ -13,7 +13,7 @@ _TAKEN = Path("/run/taken")
 
 
 def take(got: Received) -> Reply:
-    """Answers 401 to a signature that is wrong."""
+    """Answers 401 to a wrong signature."""
     for file in _SECRETS:
         with suppress(FileNotFoundError, WebhookVerificationError):
             got.verify(file.read_text().strip())

@@ -1,4 +1,4 @@
-// Calls the generated client: a request of JSON in each line of the input, and its answer in one of the output.
+// Calls the generated client: reads a JSON request per line, and prints its answer on one.
 package main
 
 import (

@@ -13,7 +13,7 @@ import sepu.api.AccountApi;
 import sepu.api.ColorsApi;
 import sepu.model.*;
 
-/** Calls the generated client: a request of JSON in each line of the input, and its answer in one of the output. */
+/** Calls the generated client: reads a JSON request per line, and prints its answer on one. */
 public class Main {
     static final ObjectMapper JSON = ApiClient.createDefaultObjectMapper();
 
@@ -41,7 +41,7 @@ public class Main {
         }
     }
 
-    /** This library of the generator leaves it to the caller to read an error's body. */
+    /** With this library of the generator, the caller must read an error's body. */
     static Object error(Request given, ApiException refused) throws Exception {
         boolean match = given.operation.equals("matchColors");
         boolean metered = match || given.operation.equals("searchColors");

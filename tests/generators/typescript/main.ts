@@ -1,4 +1,4 @@
-// Calls the generated client: a request of JSON in each line of the input, and its answer in one of the output.
+// Calls the generated client: reads a JSON request per line, and prints its answer on one.
 import { createInterface } from "node:readline";
 import createClient from "openapi-fetch";
 import type { components, paths } from "./colors.js";
@@ -32,7 +32,7 @@ function call(given: Request) {
   }
 }
 
-// With other codes in the document this would not compile.
+// Compiles only with these codes in the document.
 function code(status: number, error: unknown): string {
   switch (status) {
     case 401:
@@ -53,7 +53,7 @@ for await (const line of createInterface({ input: process.stdin })) {
     JSON.stringify({
       status: response.status,
       headers: Object.fromEntries(response.headers),
-      type: null, // types are gone when it runs
+      type: null, // types do not exist at run time
       code: error === undefined ? "" : code(response.status, error),
       body: data ?? error,
     }),
