@@ -97,7 +97,7 @@ def test_a_later_migration_runs_on_the_cluster(
     assert outcomes(other.url, issued) == ["charged"]
 
 
-def test_a_table_of_which_nothing_says_where_it_belongs_is_refused(connection: Connection) -> None:
+def test_a_table_without_a_known_place_is_refused(connection: Connection) -> None:
     connection.execute("create table sepu.stray (name text primary key)")
     with pytest.raises(SepuError, match="stray"):
         distribute(connection)
@@ -105,7 +105,7 @@ def test_a_table_of_which_nothing_says_where_it_belongs_is_refused(connection: C
 
 
 @pytest.mark.parametrize("spoil", ["a volatile argument", "metadata that is not synchronised"])
-def test_a_call_that_is_not_delegated_is_told(connection: Connection, spoil: str) -> None:
+def test_a_call_that_is_not_delegated_is_reported(connection: Connection, spoil: str) -> None:
     distribute(connection)
     if spoil == "a volatile argument":
         text = statements.functions().text.replace(

@@ -98,7 +98,7 @@ def test_joined_calls_are_right_too(url: str, spoilt: Connection, other: Citus) 
     assert verdict.explain() == ""
 
 
-def test_a_lost_worker_takes_only_its_accounts_along(url: str, spoilt: Connection, other: Citus) -> None:
+def test_a_lost_worker_affects_only_its_accounts(url: str, spoilt: Connection, other: Citus) -> None:
     issued = [on_plan(spoilt) for _ in range(12)]
     lost = other.workers[0]
     its = [each for each in issued if other.worker_of(each.account_id) == lost]

@@ -77,7 +77,7 @@ def test_an_account_from_its_plan_to_its_suspension(run: Run, connection: psycop
         assert admitted(connection, account["apiKey"]) == outcome
 
 
-def test_names_are_changed_and_an_external_id_is_one_accounts(run: Run) -> None:
+def test_names_change_and_an_external_id_belongs_to_one_account(run: Run) -> None:
     first = created(run, "--name", "A", "--external-id", "a-1")["accountId"]
     second = created(run)["accountId"]
     for taking in (("create",), ("set", second)):
@@ -94,7 +94,7 @@ def test_names_are_changed_and_an_external_id_is_one_accounts(run: Run) -> None:
     assert_failed(run("account", "show", "b-1"), "there is no account 'b-1'")
 
 
-def test_names_of_another_form_are_refused(run: Run) -> None:
+def test_malformed_names_are_refused(run: Run) -> None:
     for name in (" silk", "silk ", "a\nb", "a\x1b[2J", "a\u202eb", "n" * 201):
         assert_failed(run("account", "create", "--name", name), "a name has 1 to 200 characters")
     for external_id in ("two words", "-x", "a" * 16, "x" * 129, "né"):
@@ -302,7 +302,7 @@ def test_an_account_is_erased_when_the_operator_says_so(run: Run) -> None:
     assert_failed(run("account", "reactivate", account_id), "or it was erased")
 
 
-def test_the_largest_who_went_quiet_and_a_part_of_a_name(run: Run, connection: psycopg.Connection) -> None:
+def test_largest_and_quiet_accounts_and_parts_of_names(run: Run, connection: psycopg.Connection) -> None:
     now, made = datetime.now(UTC), []
     for name, this, last in (("Silk north", 5, 10), ("Silk south", 0, 4), ("Tea", 7, 0)):
         issued = accounts.create_account(connection, "standard", name)

@@ -99,7 +99,7 @@ def test_an_option_that_would_do_nothing_is_refused(run: Run, holder: Credential
     assert (done.returncode, done.stdout) == (2, "")
 
 
-def test_a_request_of_another_account_is_told_as_such(
+def test_a_request_of_another_account_is_named_as_such(
     run: Run, charged: Credential, connection: psycopg.Connection
 ) -> None:
     accounts.create_account(connection, "standard", external_id="cus_other")

@@ -92,7 +92,7 @@ def test_match_reads_lines_and_colours_up_to_a_bound(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("arguments", [("list",), ("match", "--top"), ("search", "--limit"), ()])
-def test_a_message_repeats_a_line_at_most(arguments: tuple[str, ...]) -> None:
+def test_a_message_does_not_repeat_a_long_argument(arguments: tuple[str, ...]) -> None:
     done = invoke(*arguments, "x" * 100_000)
     assert_failed(done, "xxx", status=2)
     assert len(done.stderr) < 2000

@@ -106,7 +106,7 @@ def test_the_variable_from_which_gunicorn_takes_its_workers_does_nothing(value: 
         assert "--bind takes unix:PATH" in done.stderr.splitlines()[-1]
 
 
-def test_a_database_that_cannot_be_had() -> None:
+def test_an_unreachable_database() -> None:
     assert_failed(invoke("usage", "a" * 16, SEPU_DATABASE_URL=NOWHERE), "cannot be reached")
     assert_failed(invoke("serve", SEPU_DATABASE_URL=NOWHERE), "cannot be reached")
     secret = invoke("serve", SEPU_DATABASE_URL="hunter2 is my password")

@@ -166,7 +166,7 @@ def test_what_fails_is_tried_again_and_those_behind_it_wait(events: Events) -> N
     assert events.sent(customer) == [80, 80, 95, 100]
 
 
-def test_after_some_attempts_it_is_dead_until_somebody_wants_it_again(events: Events) -> None:
+def test_after_the_last_attempt_it_is_dead_until_retried(events: Events) -> None:
     events.customer(8)
     events.hooks.reply = lambda _: (410, {})
     assert "HTTP 410; it is dead" in events.deliver()
@@ -190,7 +190,7 @@ def test_after_some_attempts_it_is_dead_until_somebody_wants_it_again(events: Ev
     assert_failed(events.run("events", "retry", dead["eventId"].replace(":80:", ":81:")), "there is no event")
 
 
-def test_what_is_due_is_sent_without_waiting_for_its_time_by_age(events: Events) -> None:
+def test_events_due_later_are_retried_now_by_age(events: Events) -> None:
     old, young = events.customer(8), events.customer(8)
     events.hooks.reply = lambda _: (503, {"Retry-After": "120"})
     events.deliver()
@@ -238,7 +238,7 @@ def test_the_times_between_attempts_grow(events: Events) -> None:
     assert dead.attempts == limits.webhooks.ATTEMPTS
 
 
-def test_a_late_answer_of_one_who_lost_the_claim_changes_nothing(events: Events) -> None:
+def test_a_late_answer_after_a_lost_claim_changes_nothing(events: Events) -> None:
     events.customer(8)
     (slow,) = claim_events(events.connection)
     events.make_due()
@@ -248,7 +248,7 @@ def test_a_late_answer_of_one_who_lost_the_claim_changes_nothing(events: Events)
     assert (event.state, event.due_at, event.attempts) == ("due", quick.due_at, 2)
 
 
-def test_of_two_that_saw_an_event_due_one_claims_it(events: Events, ledger_url: str) -> None:
+def test_one_of_two_deliverers_claims_a_due_event(events: Events, ledger_url: str) -> None:
     events.customer(8)
     waits = "select from pg_locks where pid = %s and not granted"
     with connect(ledger_url) as other, ThreadPoolExecutor() as threads:
@@ -259,7 +259,7 @@ def test_of_two_that_saw_an_event_due_one_claims_it(events: Events, ledger_url: 
         assert second.result(30) == []
 
 
-def test_what_was_being_sent_by_one_that_was_killed_is_sent_again(events: Events, program: list[str | Path]) -> None:
+def test_an_event_of_a_killed_deliverer_is_sent_again(events: Events, program: list[str | Path]) -> None:
     events.customer(8)
     let_go = events.hang()
     with running(program) as process:

@@ -236,7 +236,7 @@ def test_a_taken_port_stops_it_before_it_touches_anything(state_dir: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_terminal_of_few_characters_and_no_colours_is_greeted_as_any_other() -> None:
+def test_a_terminal_without_chinese_and_colours_gets_the_same_greeting() -> None:
     ours, theirs = pty.openpty()
     with (
         tempfile.TemporaryDirectory(prefix="sepu-桃 ") as directory,
@@ -279,7 +279,7 @@ def test_an_account_whose_key_could_not_be_shown_is_not_made(state_dir: Path) ->
 
 
 @pytest.mark.slow
-def test_a_key_that_was_shown_in_vain_is_told_to_be_so(state_dir: Path) -> None:
+def test_a_shown_key_that_was_not_stored_is_called_invalid(state_dir: Path) -> None:
     with embedded_postgres(state_dir) as url, connect(url) as connection:
         migrate(connection)
         connection.execute(
@@ -295,7 +295,7 @@ def test_a_key_that_was_shown_in_vain_is_told_to_be_so(state_dir: Path) -> None:
 
 
 @pytest.mark.slow
-def test_of_first_starts_at_once_one_makes_an_account(state_dir: Path) -> None:
+def test_concurrent_first_starts_make_one_account(state_dir: Path) -> None:
     with ExitStack() as stack:
         logs = [state_dir.with_name(f"log{number}") for number in range(3)]
         processes = []

@@ -78,7 +78,7 @@ def test_over_time(run: Run, ledger_url: str) -> None:
 
 
 @pytest.mark.usefixtures("customer")
-def test_who_is_near_a_limit(run: Run) -> None:
+def test_accounts_near_a_limit(run: Run) -> None:
     (near,) = lines(run("top", "--json"))
     assert (near["externalId"], near["meter"], near["committed"], near["percent"]) == ("cus_1", "color_match", 1900, 95)
     head, row = text(run("top", COLUMNS="80")).splitlines()

@@ -251,9 +251,7 @@ def test_an_attempt_that_is_under_way_goes_on_when_the_client_is_closed() -> Non
         ("plain", [Peer.some, saying(b"HTTP/1.1 400 Bad Request\r\n\r\n")], "WRONG_VERSION"),
     ],
 )
-def test_tls_that_cannot_be_had_ends_a_call_at_once(
-    open_client: Open, way: str, steps: list[Step], reason: str
-) -> None:
+def test_impossible_tls_ends_a_call_immediately(open_client: Open, way: str, steps: list[Step], reason: str) -> None:
     with (
         listening(way, steps) as peer,
         open_client(peer.url.replace("http:", "https:"), SECRET, deadline=10) as client,
@@ -358,7 +356,7 @@ def test_threads_do_not_wait_for_one_another() -> None:
     assert [answer.record_count for answer in answers] == [161] * threads
 
 
-def test_a_cancellation_stays_known_to_who_made_it() -> None:
+def test_a_cancellation_stays_known_to_its_maker() -> None:
     """anyio finds its scope's cancellation by the message, along the context chain."""
     own, other = asyncio.CancelledError("by the scope"), ValueError()
     own.__context__, later = other, asyncio.CancelledError()

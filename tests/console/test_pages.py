@@ -87,7 +87,7 @@ def test_every_link_leads_to_a_page_without_a_secret(seeded: Console) -> None:
         assert not [key for key in used if key in page]
 
 
-def test_who_is_near_a_limit(seeded: Console) -> None:
+def test_accounts_near_a_limit(seeded: Console) -> None:
     text = plain(seeded.page("/"))
     assert re.search(r"Silk & Co\. standard colours 1,[89]\d\d of 2,150 \d\d %", text)
     assert "Lantern Studio" not in text

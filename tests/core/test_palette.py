@@ -512,7 +512,7 @@ def test_hex_as_whole_numbers() -> None:
             hex_to_rgb(values)  # type: ignore[arg-type]
 
 
-def test_one_is_what_is_asked_for_without_a_number() -> None:
+def test_the_default_is_one_match() -> None:
     palette = Palette([(0, 0, 0), (255, 255, 255)])
     assert palette.nearest(250, 250, 250) == palette.nearest(250, 250, 250, 1)
     assert palette.nearest_batch(np.zeros((2, 3), np.uint8))[0].tolist() == [[0], [0]]

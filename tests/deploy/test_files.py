@@ -137,7 +137,7 @@ def test_prometheus_and_grafana_find_what_they_ask() -> None:
         assert read["user"].endswith(f":{written['user'].partition(':')[2]}")  # its group may read the directory
 
 
-def test_the_image_is_made_of_what_is_let_in() -> None:
+def test_the_image_copies_admitted_files() -> None:
     """Without Docker: copied files exist, .dockerignore admits them, and nothing starts as root."""
     text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
     admitted = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]

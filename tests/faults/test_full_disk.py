@@ -106,7 +106,7 @@ def test_a_full_disk_of_the_log_stops_charging_and_loses_nothing() -> None:
             assert show_usage(connection, issued.account_id).usage[0].committed == 2
 
 
-def test_on_a_full_disk_of_the_tables_nobody_is_told_that_the_service_is_ready() -> None:
+def test_with_a_full_disk_of_the_tables_the_service_is_not_ready() -> None:
     """Postgres keeps running, and writes what fits its existing pages."""
     with on_small_disk("base") as (server, metrics, url, filler, issued):
 

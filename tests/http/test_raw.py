@@ -143,7 +143,7 @@ def test_a_connect_is_refused_and_ends_the_connection(direct: Server, issued: Is
     check_refusal(everything(direct, head + smuggled), "not_found")
 
 
-def test_who_leaves_without_the_answer_is_charged_once(
+def test_a_client_that_leaves_early_is_charged_once(
     server: Server, issued: IssuedKey, connection: psycopg.Connection
 ) -> None:
     framing = b"Content-Length: %d" % len(ONE)

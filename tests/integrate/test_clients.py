@@ -258,7 +258,7 @@ def test_a_refusal_is_not_repeated(client: Client, code: str, status: int, given
 
 
 @pytest.mark.parametrize(("code", "status"), [("unauthorized", 401), ("account_unavailable", 403)])
-def test_a_key_that_is_of_no_use(client: Client, code: str, status: int) -> None:
+def test_an_unusable_key(client: Client, code: str, status: int) -> None:
     world = client.world
     revoke_key(world.connection, world.issued.key_id)
     if status == 403:
@@ -278,7 +278,7 @@ def at_once() -> Iterator[None]:
     assert time.monotonic() - began < 50
 
 
-def test_at_the_deadline_the_key_is_told_and_goes_on(client: Client) -> None:
+def test_at_the_deadline_the_key_is_printed_and_can_be_used_again(client: Client) -> None:
     with client.between(*[cut_after] * 100) as found:
         began = time.monotonic()
         said = client.run(found.url, *MATCH, deadline=3)
@@ -292,14 +292,14 @@ def test_at_the_deadline_the_key_is_told_and_goes_on(client: Client) -> None:
 
 
 @pytest.mark.parametrize("given", [(), ("match", "200", "60"), ("search",), ("search", "tao", "hong"), ("-",), MATCH])
-def test_it_says_how_it_is_called(client: Client, given: tuple[str, ...]) -> None:
+def test_wrong_arguments_print_the_usage(client: Client, given: tuple[str, ...]) -> None:
     said = client.run(client.url, *given, api_key="" if given == MATCH else None)
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith("SEPU_URL=")
     assert said.err.count("\n") == 1
 
 
-def test_an_address_that_is_none_is_said_at_once(client: Client) -> None:
+def test_an_invalid_address_is_reported_immediately(client: Client) -> None:
     for url in (f"file://{client.place.server.address}", client.world.issued.api_key):
         with at_once():
             assert client.run(url, *MATCH, deadline=60).code != 0
@@ -330,7 +330,7 @@ def test_an_answer_that_is_not_the_services_is_not_taken(client: Client, fault: 
     assert found.given_up < 32  # including the system's buffers
 
 
-def test_a_wait_that_is_none_is_a_pause(client: Client) -> None:
+def test_after_an_unusable_retry_after_there_is_a_pause(client: Client) -> None:
     faults = [
         saying(503, b'{"error":"\\u001b[2J"}', Retry_After=value, X_Request_Id="\x9b2J", X_Error_Pointer="/\x9b2J")
         for value in ("-5", "9223372036854775807", "Fri, 31 Dec 99999999999 23:59:59 GMT")
@@ -379,7 +379,7 @@ def test_a_client_is_printed_without_its_api_key(file: str, command: list[str], 
     assert "secret" not in done.stdout
 
 
-def test_node_refuses_options_that_there_are_not(place: Place, world: World, tmp_path: Path) -> None:
+def test_node_refuses_unknown_options(place: Place, world: World, tmp_path: Path) -> None:
     node, file = CLIENTS["node"](tmp_path)
     copy = Path(file).read_text("utf-8").partition("// An example")[0]
     wrong = f"""

@@ -143,7 +143,7 @@ class Model:
         return None
 
     def _count(self, account_id: str, now: datetime) -> str | None:
-        """Lets the plan's requests per minute pass. A minute begins with the first request after the last one's end.
+        """Lets the plan's requests per minute pass. A minute begins with the first request after the previous one.
 
         A minute in the future, after the clock was set back, is over too.
         """

@@ -84,7 +84,7 @@ def test_what_the_database_refuses_touches_nobody_else(
     assert bad.committed(connection) == {}
 
 
-def test_who_has_waited_for_long_is_told_though_one_account_after_the_other_is_refused(
+def test_long_waits_end_in_time_while_accounts_are_refused_one_by_one(
     database_url: str,
     calls: list[int],
     make_customer: MakeCustomer,

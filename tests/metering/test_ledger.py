@@ -136,7 +136,7 @@ def test_a_row_that_stays_locked(gateway: Gateway, customer: Customer, session: 
     assert gateway.run(BACKEND) == backend, "the connection was fit for use"
 
 
-def test_what_a_server_says_unasked_is_no_farewell(
+def test_an_unrequested_message_does_not_end_a_session(
     open_gateway: OpenGateway, database_url: str, connection: Connection
 ) -> None:
     with open_gateway(database_url) as ledger:

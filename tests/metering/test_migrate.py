@@ -74,7 +74,7 @@ def test_requests_wait_for_no_migration_that_waits(session: OpenSession, monkeyp
         assert migrating.result() == [LOCKING.name]
 
 
-def test_who_holds_a_table_all_the_time_is_named(session: OpenSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_that_keeps_a_table_locked_is_named(session: OpenSession, monkeypatch: pytest.MonkeyPatch) -> None:
     holder, migrator = session(), session()
     migrate(migrator)
     monkeypatch.setattr(limits.database, "MIGRATION_SECONDS", 1.0)

@@ -92,7 +92,7 @@ def test_another_implementation_opens_ours_with_a_pair_of_ours(contents: Content
     assert json.loads(token.payload) == payload_of(contents)
 
 
-def test_one_that_another_implementation_made(pair: dict[str, Any], contents: Contents) -> None:
+def test_a_receipt_of_another_implementation_opens(pair: dict[str, Any], contents: Contents) -> None:
     headers: tuple[dict[str, object], ...] = ({}, {"kid": "of the customer's choice"}, {"typ": "JOSE", "cty": "json"})
     for header in headers:
         sealed = by_the_other(payload_of(contents), pair, **header)

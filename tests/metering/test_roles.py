@@ -130,7 +130,7 @@ def test_the_console_reads_what_is_no_secret(console: Connection) -> None:
     ("purpose", "granted"),
     [("service", "sepu.admit,"), ("console", "sepu.audit_run to"), ("events", "sepu.quota_event to")],
 )
-def test_an_upgrade_grants_anew_and_new_functions_are_nobodys(
+def test_an_upgrade_grants_again_and_leaves_new_functions_closed(
     empty_url: str, role: str, purpose: Purpose, granted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The upgrade brings a function and a table for the roles, and an internal function."""

@@ -32,7 +32,7 @@ def test_a_lost_day_is_a_difference(connection: Connection, customer: Customer) 
         assert (found.committed, found.pruned, found.dated, found.days) == (3, 3, 3, days)
 
 
-def test_who_is_near_a_limit(connection: Connection, make_customer: MakeCustomer) -> None:
+def test_accounts_near_a_limit(connection: Connection, make_customer: MakeCustomer) -> None:
     near, over, at, none, _idle = (make_customer(match_limit=10, search_limit=0) for _ in range(5))
     for customer, units in ((near, 8), (at, 10), (over, 9), (none, 7)):
         customer.meter(connection, units=units, at=NOW)
@@ -66,7 +66,7 @@ def exported(connection: Connection, period: str) -> list[tuple[str, int, int, i
     return found
 
 
-def test_all_have_what_each_has_alone_also_of_a_plan_that_is_gone(
+def test_all_accounts_export_as_each_alone_also_after_a_plan_is_deleted(
     connection: Connection, make_customer: MakeCustomer
 ) -> None:
     customer, gold = make_customer(10, 20), make_customer(100, 200)

@@ -1,8 +1,8 @@
 """The rules of docs/searching.md, implemented literally: a full scan, slow, sharing no code with the index.
 
 Two cases are skipped for speed; neither can change an answer:
-- Colours that lack a letter of the query. Rules 1 to 4 compare the query with the letters and spaces of the parts, and
-  equality or a common beginning needs every letter of the query.
+- Colours that lack a letter of the query. Rules 1 to 4 compare the query with the letters and spaces of the parts: to
+  equal or begin one, each letter of the query must occur there.
 - Names that one typing error cannot reach. It adds a letter, removes one or does both (a wrong letter), so the two
   sets of letters differ by two at most.
 """

@@ -113,7 +113,7 @@ def test_stuck_answers_hold_no_thread_for_ever(database_url: str) -> None:
         connection.close()
 
 
-def test_who_leaves_a_closed_connection_open_holds_nobody_up(server: Server) -> None:
+def test_a_client_that_ignores_a_close_delays_nobody(server: Server) -> None:
     with ExitStack() as stack:
         for _ in range(30):
             raw = stack.enter_context(server.socket())

@@ -228,7 +228,7 @@ def crash(state_dir: Path) -> int:
     return pid
 
 
-def test_its_keeper_leaves_it_to_who_has_the_lock(made: Path) -> None:
+def test_its_keeper_leaves_it_to_the_holder_of_the_lock(made: Path) -> None:
     with embedded_postgres(made):
         keep = keeper(made)
         with (made / "lock").open("rb") as lock:

@@ -329,7 +329,7 @@ def test_a_dead_database_is_seen_without_a_request(worker: str) -> None:
 
 
 @pytest.mark.parametrize("bind", ["9100", "127.0.0.1:", "127.0.0.1:99999", "nowhere.invalid:9100", "TAKEN"])
-def test_an_address_that_cannot_be_had_is_refused(bind: str) -> None:
+def test_an_unavailable_address_is_refused(bind: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         bind = bind.replace("TAKEN", f"127.0.0.1:{taken.getsockname()[1]}")
         with pytest.raises(StartError, match=bind), serve_metrics(bind, Blocks(), "uvloop", "1"):

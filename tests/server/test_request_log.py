@@ -86,7 +86,7 @@ def test_what_does_not_fit_any_more_is_dropped_and_counted(
     log.stop()
 
 
-def test_what_nobody_took_at_the_end_is_counted(full_pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_unread_at_the_end_are_counted(full_pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_log, "_TIMEOUT_SECONDS", 0.2)
     dropped: list[None] = []
     log = RequestLog("json", descriptor=full_pipe[1])

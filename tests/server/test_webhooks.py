@@ -46,7 +46,7 @@ def test_every_2xx_takes_it_and_a_redirect_is_not_followed(hooks: Running, statu
 
 
 @pytest.mark.parametrize("location", ["http://xn--a/", "mailto:[", "http://[::1", "//a:999999/"])
-def test_nor_is_its_address_read(hooks: Running, location: str) -> None:
+def test_the_location_of_a_redirect_is_not_read(hooks: Running, location: str) -> None:
     hooks.reply = lambda got: (302, {"location": location}) if got.event_id == "message-1" else (204, {})
     assert send(hooks.url, 3) == [EndpointAnswer(), EndpointAnswer("HTTP 302"), EndpointAnswer()]
 
