@@ -1,4 +1,4 @@
-"""A real Chromium: what it sees of pages, and pictures of them."""
+"""A real Chromium: its view of pages, and pictures of them."""
 
 import json
 import subprocess

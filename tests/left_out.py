@@ -14,7 +14,7 @@ MAKEFILE = Path(__file__).parents[1] / "Makefile"
 
 
 def elsewhere() -> list[str]:
-    """Returns a line for each target that tests what no test does, as `make help` describes it."""
+    """Returns a line for each target with tests that pytest does not run, as `make help` describes it."""
     described = dict(re.findall(r"^([\w-]+):.*## +(.*?)(?: \[.*)?$", MAKEFILE.read_text("utf-8"), re.MULTILINE))
     return [f"{described[target]}: make {target}" for target in ELSEWHERE]
 

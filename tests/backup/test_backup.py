@@ -362,7 +362,7 @@ def test_old_backups_are_deleted_with_their_wal_and_the_oldest_kept_can_be_recov
             assert done.returncode == 0, done.stderr
             assert done.stderr == ("" if number else f"backup: there is no directory {there}, so no WAL was deleted\n")
             kept.append(made())
-            until(lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H%M%S") > kept[-1][-1].name)  # each has its second
+            until(lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H%M%S") > kept[-1][-1].name)  # a name has whole seconds
         # The clock was once wrong: the new backup is not the newest, so it is unclear which ones are old.
         future = tmp_path / "2999-01-01T000000"
         future.mkdir()

@@ -109,7 +109,7 @@ def test_an_operators_day(connection: Connection) -> None:
 
 def test_a_lost_worker_stops_no_command_for_an_account_elsewhere(spoilt: Connection, other: Citus) -> None:
     distribute(spoilt)
-    lost = other.worker_of(NO_ACCOUNT)  # which has the history of plans
+    lost = other.worker_of(NO_ACCOUNT)  # has the history of plans
     (kept,) = {*other.workers} - {lost}
     while (
         other.worker_of((issued := accounts.create_account(spoilt, "standard", external_id="cus-1")).account_id) != kept

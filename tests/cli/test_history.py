@@ -44,7 +44,7 @@ NOT_OF_THE_LEDGER = {"db distribute", "db grant", "db migrate", "events deliver"
 
 @pytest.fixture
 def world(run: Run, connection: psycopg.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Makes a customer with an old result and a dead event; returns their ids."""
+    """Makes a customer with an old result and a dead event; returns what commands need of it."""
     monkeypatch.setattr("sepu.admin.erase.time.sleep", lambda _seconds: None)
     for plan in ("gold", "idle"):
         text(run("plan", "set", plan, "--match-limit", "9", "--search-limit", "9", "--requests-per-minute", "9"))

@@ -406,7 +406,7 @@ def test_two_instances_of_the_unit_run_beside_each_other_and_have_started_when_t
             assert samples(metrics)["sepu_workers_started_total", ()] == 1
 
 
-# --- the chapter
+# --- the pages
 
 
 @pytest.mark.parametrize(("command", "page"), [(serve, "deploy.md"), (console, "console.md")])

@@ -53,7 +53,7 @@ def _answer(rng: Random, call: str) -> bytes:
             headers += b"Transfer-Encoding: chunked\r\n"
             content = chunked(rng, content)
         case _:
-            pass  # until it closes
+            pass  # ends when it closes
     status = rng.choice([*12 * [200], 201, 204, 304, 302, 307, 400, 401, 403, 408, 409, 422, 429, 500, 502, 503])
     before, after = made(rng, "interims"), made(rng, "second")
     return before + b"HTTP/1.1 %d OK\r\n" % status + headers + b"\r\n" + content + after

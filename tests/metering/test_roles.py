@@ -236,7 +236,7 @@ def test_a_role_has_no_privilege_but_those_of_its_purpose(empty_url: str, role: 
         try:
             with connect(make_conninfo(empty_url, user=role)) as session:
                 assert callable_by(empty, role) == (SERVES if purpose == "service" else set())
-                set_by_anybody = {("pg_settings", "UPDATE")}  # which is SET
+                set_by_anybody = {("pg_settings", "UPDATE")}  # for SET
                 assert set(session.execute(HOLDS).fetchall()) == GRANTED[purpose] | set_by_anybody
                 for nothing in NOTHING:
                     assert names(session, nothing) == set(), nothing
