@@ -8,9 +8,13 @@ from tests.fuzz import slow
 from tests.fuzz.cases import run
 from tests.harness import callgrind
 
+counted = pytest.mark.skipif(
+    callgrind.valgrind() is None, reason="instructions are counted by valgrind: apt install valgrind"
+)
+
 
 @pytest.mark.timeout(150)
-@pytest.mark.skipif(callgrind.valgrind() is None, reason="instructions are counted by valgrind: apt install valgrind")
+@counted
 @pytest.mark.parametrize("readers", [slow.strangers, pytest.param(slow.others, marks=pytest.mark.slow)])
 def test_the_worst_inputs_take_instructions_by_their_size(readers: Callable[[], Mapping[str, slow.Read]]) -> None:
     inputs = {
@@ -27,5 +31,6 @@ def test_the_worst_inputs_take_instructions_by_their_size(readers: Callable[[], 
 
 
 @pytest.mark.slow
+@counted
 def test_slow() -> None:
     run(slow.play, 400, {})

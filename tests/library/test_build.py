@@ -111,8 +111,8 @@ def test_the_committed_equivalents_are_what_the_facts_give() -> None:
 
 
 def test_the_files_are_canonical() -> None:
-    for path in (DATA / "release").glob("*.json"):
-        text = path.read_bytes().decode("utf-8")
+    for name in ("library", "manifest", "rights", "source-projection"):
+        text = (DATA / "release" / f"{name}.json").read_bytes().decode("utf-8")
         again = json.dumps(json.loads(text), ensure_ascii=False, sort_keys=True, indent=1, separators=(",", ": "))
         assert text == f"{again}\n"
 

@@ -94,10 +94,10 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 @cache
 def _rules() -> dict[str, str]:
-    """Returns the block that shows each alert's rule, below its heading."""
+    """Returns the line that shows each alert's rule, below its heading."""
     (group,) = yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yml").read_text("utf-8"))["groups"]
     return {
-        rule["alert"]: f"```\n{rule['expr']}\n{rule['labels']['severity']}, for {rule.get('for', '0s')}\n```"
+        rule["alert"]: f"`{rule['expr']}`, for {rule.get('for', '0s')}: {rule['labels']['severity']}."
         for rule in group["rules"]
     }
 
