@@ -16,7 +16,7 @@ from tools.capacity import capacity
 from tools.site.errors import MISTAKES
 from tools.site.errors import PAGE as ERRORS_PAGE
 from tools.site.errors import page as page_of_errors
-from tools.site.notebook import NOTEBOOK, notebook
+from tools.site.notebook import NOTEBOOK, PICTURE, notebook
 from tools.site.pictures import IMAGES, PICTURES
 
 from sepu.admin import accounts
@@ -109,20 +109,20 @@ def test_pictures_are_of_this_library(name: str) -> None:
 
 
 def test_the_notebook_is_what_its_page_does() -> None:
-    """Running it gives its stored outputs."""
-    assert NOTEBOOK.read_text("utf-8") == notebook()
-    assert json.loads(notebook())["cells"][2]["outputs"][0]["data"]["text/html"][0].count("background:#") == 6
+    """Running it gives its stored outputs and picture."""
+    text, named = notebook()
+    assert NOTEBOOK.read_text("utf-8") == text
+    with Image.open(PICTURE) as shown:
+        assert shown.convert("RGB").tobytes() == named.tobytes()
+    assert json.loads(text)["cells"][2]["outputs"][0]["data"]["text/html"][0].count("background:#") == 6
 
 
-def test_the_page_of_the_photograph_prints_what_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_the_photograph(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(NOTEBOOK.parent)
     examples = "\n".join(re.findall(r"^```pycon\n(.*?)^```$", PHOTOGRAPH.read_text("utf-8"), re.MULTILINE | re.DOTALL))
     page = doctest.DocTestParser().get_doctest(examples, {}, PHOTOGRAPH.name, None, 0)
     ran = doctest.DocTestRunner().run(page, clear_globs=False)
     assert (ran.failed, ran.attempted > 10) == (0, True)
-    named: Image.Image = page.globs["named"]
-    with Image.open(IMAGES / "coffee-named.png") as shown:
-        assert shown.convert("RGB").tobytes() == named.tobytes()
 
 
 # --- the page of errors

@@ -1,4 +1,4 @@
-"""`make pictures`: docs/photograph.ipynb, made from docs/photograph.md and run. A test makes it again."""
+"""`make pictures`: docs/photograph.ipynb, made from docs/photograph.md and run, and the picture that the page makes."""
 
 import ast
 import contextlib
@@ -11,8 +11,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 PAGE = Path(__file__).parents[2] / "docs" / "photograph.md"
 NOTEBOOK = PAGE.with_suffix(".ipynb")
+PICTURE = PAGE.parent / "images" / "coffee-named.png"
 
 _EXAMPLES = re.compile(r"^```pycon\n(.*?)^```$\n*", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"^(?:>>>|\.\.\.) ?(.*)$", re.MULTILINE)
@@ -21,21 +24,23 @@ _SHOWN = "colors"
 _LINK = "This page is also [a notebook](photograph.ipynb), where"
 
 
-def notebook() -> str:
-    """Returns the page as a notebook with the outputs of its cells."""
+def notebook() -> tuple[str, Image.Image]:
+    """Returns the page as a notebook with the outputs of its cells, and the picture that they make."""
+    variables: dict[str, Any] = {}
     before = Path.cwd()
     os.chdir(PAGE.parent)
     try:
-        cells = [{"id": f"cell-{number}", **cell} for number, cell in enumerate(_cells(PAGE.read_text("utf-8")))]
+        cells = [
+            {"id": f"cell-{number}", **cell} for number, cell in enumerate(_cells(PAGE.read_text("utf-8"), variables))
+        ]
     finally:
         os.chdir(before)
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     document = {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
-    return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(document, ensure_ascii=False, indent=1) + "\n", variables["named"]
 
 
-def _cells(page: str) -> Iterator[dict[str, Any]]:
-    variables: dict[str, Any] = {}
+def _cells(page: str, variables: dict[str, Any]) -> Iterator[dict[str, Any]]:
     executions = count(1)
     for number, part in enumerate(_EXAMPLES.split(page)):
         if number % 2 == 0:
@@ -76,4 +81,6 @@ def _run(code: str, variables: dict[str, Any], number: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    NOTEBOOK.write_text(notebook(), "utf-8")
+    text, named = notebook()
+    NOTEBOOK.write_text(text, "utf-8")
+    named.quantize(256).save(PICTURE, optimize=True)
