@@ -1,7 +1,7 @@
 # The service without a database, for production:   docker build -t sepu .
 # The same with a Postgres, to try it:              docker build -t sepu-demo --build-arg REQUIREMENTS=embedded .
 # The base is pinned by its tag; pin it by the digest that you tested with (@sha256:...), and rebuild for its updates.
-# Its CPython is built with profile-guided optimisation; one built without takes about a sixth more time for a request.
+# Its CPython is built with profile-guided optimisation; without, a request takes about a sixth longer.
 
 FROM python:3.13-slim-bookworm AS build
 RUN apt-get update \
@@ -27,9 +27,9 @@ FROM python:3.13-slim-bookworm
 LABEL org.opencontainers.image.title="sepu" \
       org.opencontainers.image.description="Matches RGB values against 161 traditional Chinese colours" \
       org.opencontainers.image.licenses="MIT"
-# Numbers, for volumes to name. compose.yaml runs what connects as another role under a user of its own: 10001 the
-# service, 10002 the console, 10003 the delivery of events, 10004 the owner's commands. /run/sepu is for a Unix socket,
-# /var/lib/sepu for the embedded Postgres, or for the metrics of several users, who replace only their own.
+# Fixed ids, which volumes can name. In compose.yaml each database role has its own user: 10001 the service, 10002 the
+# console, 10003 the delivery of events, 10004 the owner's commands. /run/sepu is for a Unix socket, /var/lib/sepu for
+# the embedded Postgres, or for the metrics of several users, who can replace only their own.
 RUN groupadd --gid 10001 sepu \
     && uid=10001 \
     && for user in sepu sepu-console sepu-events sepu-owner; do \

@@ -18,7 +18,7 @@ INSTALL = @$(if $(shell command -v flock),flock Makefile) $(MAKE) --no-print-dir
 help:
 	@$(TARGETS) | while read -r target text; do printf 'make %-19s%s\n' "$$target" "$$text"; done
 
-build:  ## .venv with sepu, and the tools of development
+build:  ## .venv with sepu and the development tools
 	$(INSTALL) .venv/tools
 
 serving:
@@ -46,7 +46,7 @@ mended: .venv/python
 	touch $@
 
 .venv/tools: requirements/dev.txt client/pyproject.toml | .venv/packages .venv/core
-	echo "sepu: installing the tools of development (320 MB more, some 30 seconds)"
+	echo "sepu: installing the development tools (320 MB more, some 30 seconds)"
 	$(PIP) $(PROGRESS) --require-hashes -r $<
 	$(PIP) --no-deps --no-build-isolation --editable client
 	$(BIN)/python -m compileall -qq -j 2 .venv/lib || true
@@ -55,7 +55,7 @@ mended: .venv/python
 meinheld: .venv/meinheld-ready
 
 # Two compiler flags correct meinheld; without them a slow reader of a large response stops the worker:
-# - meinheld has a copy of the header of greenlet 0.4, and greenlet 3 has another layout. `-include greenlet.h` reads the
+# - meinheld has a copy of greenlet 0.4's header, and greenlet 3 has another layout. `-include greenlet.h` reads the
 #   right header first, and then the copy has no effect.
 # - With deferred epoll deletes, meinheld never waits for a writable socket on a kept-alive connection.
 # CFLAGS replaces Python's own flags, so those are repeated. pip's cache ignores flags, so it is not used.
@@ -76,8 +76,8 @@ MEINHELD_PIP := $(PIP) --require-hashes --no-deps --no-cache-dir --no-build-isol
 serve: serving  ## the service on this machine, with its own Postgres [PORT=8000]
 	@$(BIN)/sepu serve --port $(PORT)
 
-# Four files at a time, also on two cores: tests wait two thirds of their time, for clocks, disks and processes.
-# With bytecode, also where the environment says without: it saves each of the many processes some compiling.
+# Four files at a time, even on two cores: tests spend two thirds of their time waiting.
+# Bytecode is written even if the environment forbids it: the many processes then compile less.
 PYTEST_ALL := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 test: lint types  ## what a change needs, in minutes: lint, types and all tests but the slow ones
@@ -90,7 +90,7 @@ CHOSEN ?= -m 'not slow'
 
 coverage: build  ## the lines and branches of src that `make test` runs [CHOSEN="": make test-all]
 	rm -rf build/coverage && mkdir -p build/coverage
-	$(BIN)/coverage run -m pytest -n 4 --dist loadfile $(CHOSEN) || echo "some tests failed: what they would run is missing"
+	$(BIN)/coverage run -m pytest -n 4 --dist loadfile $(CHOSEN) || echo "some tests failed: the report lacks their lines"
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered
 
@@ -164,7 +164,7 @@ bench-report: build  ## the last gate, benchmarks, load and peers, and the accep
 bench-gate: build  ## what a change costs, counted by valgrind in base and head; fails at 0.5 % more [BASE=a commit]
 	@$(BIN)/python -m bench.gate check $(BASE)
 
-bench-bisect: build  ## the commit by which a figure of the gate has grown: FIGURE="match, batch of 16" GOOD=a commit [BAD=HEAD]
+bench-bisect: build  ## the commit that made a figure of the gate grow: FIGURE="request: match" GOOD=a commit [BAD=HEAD]
 	@$(BIN)/python -m bench.gate bisect "$(FIGURE)" "$(GOOD)" "$(or $(BAD),HEAD)"
 
 bench-gate-costs: build  ## the costs that commits have accepted, with their reasons
@@ -234,7 +234,7 @@ pictures: build  ## draw the documentation's pictures again from the library, an
 screenshots: build build/npm/ready  ## take the pictures of docs/console.md again, in Chromium
 	$(BIN)/python -m tools.site.screenshots
 
-dashboard: build  ## draw the dashboard's picture again, of a real service and a real Prometheus
+dashboard: build  ## draw the dashboard's picture again, from a real service and a real Prometheus
 	$(BIN)/python -m tools.site.dashboard
 
 build/wheel/ready: requirements/wheel.txt
@@ -248,15 +248,15 @@ WHEEL = build/wheel/bin/python -m tools.dist
 
 sdist:  ## the source distribution, alone in dist/
 wheel:  ## sdist and wheel, checked, and tried with every CPython here: dist/
-reproduce:  ## whether building again gives what is in dist/, byte for byte
+reproduce:  ## whether a rebuild equals dist/, byte for byte
 client:  ## sepu-client, as `make wheel` and `make reproduce` do it: client/dist/
 sdist wheel reproduce client: build/wheel/ready
 	$(WHEEL) $@
 
-answers: build  ## hash a million matches, which every machine has to answer alike: tests/operations/answers.txt
+answers: build  ## hash a million matches, which every machine must answer alike: tests/operations/answers.txt
 	$(BIN)/python -m tests.operations.answers
 
-check-dist: build/wheel/ready  ## the checks of whatever is in dist/
+check-dist: build/wheel/ready  ## check whatever is in dist/
 	$(WHEEL) check
 
 # [tool.cibuildwheel] in pyproject.toml has the same.
@@ -265,7 +265,7 @@ CORE_TESTS := tests/core tests/search tests/operations tests/library tests/test_
 test-core: build  ## the tests that need only the library
 	$(BIN)/pytest $(CORE_TESTS)
 
-# actionlint's package fetches the program from its project's releases, which may be out of reach.
+# actionlint's package fetches the program from its project's releases, which may be unreachable.
 WORKFLOWS_PIP := build/workflows/bin/pip install --quiet --disable-pip-version-check --require-hashes
 
 build/workflows/ready: requirements/workflows.txt
@@ -290,10 +290,10 @@ release: serving  ## build data/release from data/facts, and everything that is 
 	$(MAKE) --no-print-directory answers pictures
 	$(BIN)/python -m tests.docs.examples
 
-prove-index: build  ## compare answers by an index with a full search, for each of the 2^24 8-bit colours
+prove-index: build  ## compare answers by an index with a full search, for each 8-bit colour
 	@$(BIN)/python -m tests.core.prove_index
 
-prove-match: build  ## compare the text of matches with Python's, for each of these colours and each tie of rounding
+prove-match: build  ## compare the text of matches with Python's, for each 8-bit colour and each rounding tie
 	$(BIN)/python -m tests.operations.prove
 
 # Resolves for the oldest Python that we support. The server's lock has the versions that were tested.

@@ -1,4 +1,4 @@
-"""Builds as setuptools does, and describes each wheel in it by a CycloneDX SBOM (PEP 770), which setuptools cannot yet.
+"""Builds as setuptools does, and adds a CycloneDX SBOM (PEP 770) to each wheel, which setuptools cannot yet.
 
 The backend that pyproject.toml names. The client's is a link to it.
 """

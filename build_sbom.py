@@ -1,4 +1,4 @@
-"""Describes a wheel by a CycloneDX SBOM, for build_backend.py. The client's is a link to it."""
+"""Describes a wheel with a CycloneDX SBOM, for build_backend.py. The client's is a link to it."""
 
 import json
 import os
@@ -24,12 +24,12 @@ RELEASE = Path("data", "release", "manifest.json")
 
 
 def sbom(project: Distribution) -> str:
-    """Describes a project by its metadata: itself, what is in it, and what it asks for."""
+    """Returns a project's SBOM, from its metadata: itself, its parts and its requirements."""
     component = described(project)
     component.components = [*parts(project)]
     date = os.environ.get("SOURCE_DATE_EPOCH")
     bom = Bom(
-        # The same build has the same one.
+        # The same build has the same number.
         serial_number=uuid5(NAMESPACE_URL, f"{component.purl}#{date}") if date else None,
         metadata=BomMetaData(
             component=component,
@@ -54,7 +54,7 @@ def further_tools() -> Iterator[Component]:
 def described(found: Distribution, description: str | None = None) -> Component:
     """Describes a distribution of a known version."""
     purl = PackageURL("pypi", name=found.name.lower(), version=found.version)
-    # Older metadata has the other; the attribute that is not there is an error from CPython 3.15 on.
+    # Older metadata has only License; CPython 3.15 raises for a missing one.
     named = next(name for name in ("License-Expression", "License") if name in found.metadata)
     licence = found.metadata[named]
     return Component(
@@ -68,7 +68,7 @@ def described(found: Distribution, description: str | None = None) -> Component:
 
 
 def parts(project: Distribution) -> Iterator[Component]:
-    """Yields what lies in the wheel and has a version of its own."""
+    """Yields the parts of the wheel that have their own version."""
     if CORE.exists():
         yield described(distribution("cython"), "The code that Cython adds to the compiled modules")
     if RELEASE.exists():

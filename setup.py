@@ -1,4 +1,4 @@
-"""Compiles the core. Everything that is not about the compiler lives in pyproject.toml."""
+"""Compiles the core, and lists the files of a wheel; pyproject.toml has the rest."""
 
 import os
 import re
@@ -11,20 +11,20 @@ from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 if sys.byteorder != "little":
-    sys.exit("sepu: this machine is big-endian; sepu is tried on x86-64 and 64-bit ARM only, which are little-endian")
+    sys.exit("sepu: this machine is big-endian; sepu is tested on x86-64 and 64-bit ARM only, which are little-endian")
 
-# One wheel serves CPython 3.11 and later. One without a GIL has no stable ABI before 3.15, and Cython none for it yet.
+# One wheel serves CPython 3.11 and later. Without a GIL there is no stable ABI before 3.15, and Cython lacks that one.
 LIMITED_API = {} if sysconfig.get_config_var("Py_GIL_DISABLED") else {"Py_LIMITED_API": "0x030B0000"}
 
 PROCESSORS = os.cpu_count() or 1
 CORE = ["palette", "names", "index_builder"]
 INCLUDED = [str(file) for file in Path("cext").iterdir() if file.suffix in {".h", ".pxi"}]
 
-# Every operation rounds on its own, or the instruction sets give other bits. Nothing reads errno or the floating-point
-# flags, and keeping them right prevents vector instructions for square roots and conditions.
+# Every operation rounds on its own, or instruction sets would give different bits. Nothing reads errno or the
+# floating-point flags, and maintaining them prevents vector instructions for square roots and conditions.
 COMPILER = ["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
 if "-g" not in os.environ.get("CFLAGS", ""):
-    COMPILER.append("-g0")  # Python's own flags may ask for debugging information, which takes a third of the time
+    COMPILER.append("-g0")  # Python's own flags may ask for debugging information, a third of the compile time
 
 extensions = [
     Extension(
@@ -42,11 +42,11 @@ extensions = [
 
 class BuildExtension(build_ext):
     def get_ext_filename(self, fullname: str) -> str:
-        # CPython 3.15 adds the platform to .abi3, and no older one would find that.
+        # CPython 3.15 adds the platform to .abi3, which older ones would not find.
         return re.sub(r"\.abi3-[^.]+", ".abi3", super().get_ext_filename(fullname))  # type: ignore[no-untyped-call]
 
 
-if __name__ == "__main__":  # and not in the processes of cythonize, which read this file where none is forked
+if __name__ == "__main__":  # not in cythonize's processes, which import this file unless they are forked
     setup(
         package_dir={"": "src"},
         packages=find_packages("src"),

@@ -1,4 +1,4 @@
-"""Commits to compare: which they are, and their files."""
+"""The commits to compare, and their files."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 _CORE = ("cext", "setup.py")
-# Of what is installed beside each tree, if the two differ in it: what compiles the core, and what runs.
+# Locks of what compiles the core, and of what runs; if the trees differ in them, each has its own packages.
 LOCKS = ("requirements/core.txt", "requirements/embedded.txt")
 PACKAGES = "packages"
 _SECONDS = 600
@@ -26,12 +26,12 @@ def git(*arguments: str, **environment: str) -> str:
 
 
 def named(ref: str) -> str:
-    """Returns the commit of a name."""
+    """Returns the commit that a ref names."""
     return git("rev-parse", "--verify", "--end-of-options", f"{ref}^{{commit}}") or sys.exit(f"no commit {ref}")
 
 
 def base(head: str) -> str:
-    """Returns where that commit left main; on main the one before it."""
+    """Returns where that commit left main; on main, its parent."""
     forks = (git("merge-base", main, head) for main in ("origin/main", "main"))
     if (fork := next(filter(None, forks), "")) and fork != named(head):
         return fork
@@ -46,11 +46,11 @@ def working_tree() -> str:
         index = {"GIT_INDEX_FILE": f"{directory}/index"}
         git("read-tree", "HEAD", **index)
         git("add", "--all", **index)
-        return git("write-tree", **index) or sys.exit("no commit to compare with: this is no git repository")
+        return git("write-tree", **index) or sys.exit("no commit to compare with: this is not a git repository")
 
 
 def objects(tree: str, paths: Iterable[str]) -> str:
-    """Returns the names of the contents of these files and directories."""
+    """Returns the object names of these files and directories."""
     return git("ls-tree", tree, *paths)
 
 
@@ -67,7 +67,7 @@ def built(base: str, head: str) -> Iterator[tuple[Path, Path]]:
 
 
 def _build(tree: str, directory: Path, with_packages: bool) -> None:
-    """Writes the files of a tree, and compiles its core unless it is the one that is built here."""
+    """Writes the files of a tree, and compiles its core, or copies the one built here if it is the same."""
     done = subprocess.run(["git", "archive", tree], cwd=ROOT, stdout=subprocess.PIPE, check=True, timeout=_SECONDS)
     directory.mkdir()
     subprocess.run(["tar", "-x"], cwd=directory, input=done.stdout, check=True, timeout=_SECONDS)

@@ -1,4 +1,4 @@
-"""Describes the machine and the commit in the records of the suite, and gives it a database."""
+"""Describes the machine and the commit in the suite's records, and gives it a database."""
 
 from typing import Any
 

@@ -97,7 +97,7 @@ class HotPath:
 
     @cached_property
     def run(self) -> Callable[[int], None]:
-        """Runs so many times."""
+        """Runs the path this many times."""
         once = self.make()
 
         def run(times: int) -> None:
@@ -242,7 +242,7 @@ class _Answered(socket.socket):
 
 def _client_match() -> Callable[[], object]:
     """A call of the client, from a colour to the objects of the answer."""
-    # No worker imports the client: it would be counted as memory of one.
+    # Not above: no worker imports the client, and it would count as a worker's memory.
     from sepu_client import Client
     from sepu_client.socket_connection import SocketConnection
 
@@ -275,7 +275,7 @@ def _client_match() -> Callable[[], object]:
 
 
 def _client_import() -> Callable[[], object]:
-    """Its own modules; those of Python are there already."""
+    """Its own modules; those of Python are loaded already."""
 
     def once() -> object:
         for name in [name for name in sys.modules if name.partition(".")[0] == "sepu_client"]:

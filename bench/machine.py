@@ -40,7 +40,7 @@ def commit() -> tuple[str, bool]:
 
 
 def in_words() -> str:
-    """Returns what stands above a table of figures."""
+    """Returns the line above a table of figures."""
     packages = ", ".join(f"{name} {version(name)}" for name in ("gunicorn", "falcon", "psycopg"))
     last, dirty = commit()
     return f"{cpu()}, {os.cpu_count()} cores; {python()}, {packages}; commit {last[:12]}{'+' if dirty else ''}"

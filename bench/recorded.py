@@ -1,4 +1,4 @@
-"""Charges; and a real Postgres's answers to them, given to the batcher again and again, so that only that works.
+"""Charges, and a real Postgres's answers to them, replayed to the batcher, so that only the batcher works.
 
 A round is one charge, or several at once: then the first goes alone, and a batch takes the others.
 """
@@ -52,10 +52,10 @@ def _until(source: socket.socket, end: bytes) -> bytes:
 
 
 class Recorded:
-    """A batcher, whose event loop does not run any more: `answer` does what that would."""
+    """A batcher whose event loop has stopped: `answer` does the loop's work."""
 
     def __init__(self, url: str, charges: int) -> None:
-        # What counts instructions is slow; and there is one session, whose loop ends no wait.
+        # Counting instructions is slow, and a stopped loop ends no wait.
         limits.database.QUEUE_SECONDS = limits.database.STATEMENT_SECONDS = _SECONDS
         limits.database.CONNECT_SECONDS = limits.batches.RELIEF_SECONDS = _SECONDS
         limits.batches.SLOW_CALL_SECONDS = _SECONDS
@@ -93,13 +93,13 @@ class Recorded:
         self.batcher = AwaitedBatcher(url)
         for _ in range(3):
             self._answers.clear()
-            # Other processes have charged the same accounts in this database. Their numbers leave the keys in order:
-            # what an index takes depends on that.
+            # Other processes have charged the same accounts. Their numbers keep the keys in order, on which the cost of
+            # an index depends.
             keys = (f"recorded-{threading.get_native_id():07}-{next(_NUMBERS):09}" for _ in self._commands)
             new = (charge(holder(number), key) for number, key in enumerate(keys, start=1))
             answers = await asyncio.gather(*map(self.batcher.run, new))
             assert all(answer.outcome == "charged" for answer in answers)
-        # A timer of the first round is over, or not, by how fast that was; and what a charge takes depends on it.
+        # What a charge takes depends on whether the first round's timers are over.
         await asyncio.sleep(_SETTLING_SECONDS)
 
     def answer(self) -> None:

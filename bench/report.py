@@ -17,7 +17,7 @@ COMPARED = 5  # records
 
 
 def page(build: Path, records: Path = RECORDS) -> str:
-    """Returns a page that loads nothing."""
+    """Returns a self-contained page."""
     found = [build / GATE, *sorted(build.glob(LOAD), reverse=True), build / PEERS]
     parts = [(file.name, file.read_text("utf-8")) for file in found if file.exists()]
     parts[1:1] = [("Benchmarks: medians in µs, the newest first", "\n".join(medians(records)))]
@@ -27,7 +27,7 @@ def page(build: Path, records: Path = RECORDS) -> str:
 
 
 def medians(records: Path) -> Iterator[str]:
-    """Yields a line for each benchmark. Only records of one machine compare, so each machine has its own lines."""
+    """Yields a line for each benchmark. Records of different machines do not compare, so each has its own lines."""
     found = [json.loads(file.read_text("utf-8")) for file in records.glob("*/*.json")]
     found.sort(key=lambda record: str(record["datetime"]), reverse=True)
     machines: dict[str, list[Any]] = {}

@@ -1,4 +1,4 @@
-"""A call of the ledger from a thread, in the embedded Postgres with fsync. That of an event loop is a hot path."""
+"""A thread's call of the ledger, in the embedded Postgres with fsync. An event loop's call is a hot path."""
 
 from collections.abc import Iterator
 from contextlib import closing

@@ -22,18 +22,18 @@ include "index_format.pxi"
 
 cdef enum:
     MAX_K = 10
-    PARTS = 64  # built one after another by each thread
+    PARTS = 64  # each thread builds one at a time
     PART_WIDTH = 64
     PART_CELLS = 64  # of the root
-    MIN_WIDTH = 2  # of a cell; narrower ones take much memory and little time off, most of them near the greys
+    MIN_WIDTH = 2  # of a cell; narrower ones, mostly near the greys, cost much memory and save little time
 
-# Cells whose lists are longer than `max_length` are divided. Octants are united again if the list is not much longer than
-# theirs. PERF: of the values tried these cost the least memory for their speed.
+# Cells whose lists are longer than `max_length` are divided. Octants are reunited if the joint list is not much longer
+# than theirs. PERF: of the values tried, this needs the least memory for its speed.
 cdef double UNITED = 1.5
 
-# The most that rounding can change a bound. In L*a*b* the quantities are below 1e5 and come out of some hundred
-# operations, so the error of a square is less than 1e-8, and that of its root, where the square is near 0, less than
-# 1e-4. In OKLab they are below 10, and no square is a difference.
+# The most that rounding can change a bound. In L*a*b* the quantities are below 1e5 and come from about a hundred
+# operations, so a square is off by less than 1e-8, and its root, near 0, by less than 1e-4. In OKLab they are below 10,
+# and no square comes from a subtraction.
 cdef double LAB_BOUND_ERROR = 1e-3
 cdef double OKLAB_BOUND_ERROR = 1e-9
 
@@ -44,7 +44,7 @@ cdef double bound_error(int difference) noexcept:
 
 # Boxes around cells
 
-# Three components are a curve of a weighted sum of the linear channels; their weighted sums are the axes.
+# Each component is the curve of a weighted sum of the linear channels; each axis is a weighted sum of the components.
 cdef struct ColourSpace:
     double[3][3] components
     double[3][3] axes
@@ -85,7 +85,7 @@ cdef const ColourSpace* space_of(int difference) noexcept:
 
 
 cdef LabBox enclose_cube(const ColourSpace* space, const double* low, double width) noexcept nogil:
-    """Returns a box in the colour space around the sRGB cube with this corner and width, in channels."""
+    """Returns a box in the colour space around the sRGB cube with this corner and width, from 0 to 255."""
     cdef double[3] dark, bright, middle, half, least, most, centre, steepest, flattest, ends_low, ends_high
     cdef double value, radius, slope_low, slope_high, direct_low, direct_high, share
     cdef int i, j, axis
@@ -101,7 +101,7 @@ cdef LabBox enclose_cube(const ColourSpace* space, const double* low, double wid
         steepest[j] = space.slope(least[j])
         flattest[j] = space.slope(most[j])
     for axis in range(3):
-        # Either the components on their own, or the mean value theorem from the middle, one channel after another.
+        # The tighter bound: of each component alone, or by the mean value theorem from the middle, channel by channel.
         direct_low = direct_high = value = space.offset[axis]
         radius = 0.0
         for j in range(3):
@@ -128,9 +128,9 @@ cdef LabBox enclose_cube(const ColourSpace* space, const double* low, double wid
 
 
 def delta_e_bounds(const double[:, ::1] labs, low, double width, int difference, int instruction_set=0):
-    """Bounds the difference of each colour, L*a*b* and C*, to any point of the sRGB cube with the corner `low`.
+    """Bounds the difference between each colour, L*a*b* and C*, and any point of the sRGB cube with the corner `low`.
 
-    For tests. `difference` and `instruction_set`: places in `DIFFERENCE_NAMES` and `instruction_sets()`.
+    For tests. `difference` and `instruction_set` index `DIFFERENCE_NAMES` and `instruction_sets()`.
     """
     cdef const double[:, ::1] rows = np.array([low], dtype=np.float64)
     cdef LabBox box = enclose_cube(space_of(difference), &rows[0, 0], width)
@@ -162,13 +162,13 @@ cdef int compare_candidates(const void* one, const void* two) noexcept nogil:
     return -1 if first.colour < second.colour else 1
 
 
-cdef struct Numbers:  # grows
+cdef struct Numbers:  # a growable array
     unsigned int* at
     Py_ssize_t count, capacity
 
 
 cdef unsigned int* extend(Numbers* numbers, Py_ssize_t count) noexcept nogil:
-    """Returns where `count` further numbers begin; NULL without memory."""
+    """Returns where `count` new numbers begin; NULL if out of memory."""
     cdef unsigned int* grown
     if numbers.count + count > numbers.capacity:
         numbers.capacity = 2 * (numbers.count + count)
@@ -195,12 +195,12 @@ cdef Py_ssize_t find_candidates(
 ) noexcept nogil:
     """Fills `found`, in order, with those of `given` that can be among the nearest k of a point of the box.
 
-    `given` is in order of lower bounds of a box around this one.
+    `given` is ordered by the lower bounds of an enclosing box.
     """
     cdef Py_ssize_t i, lane, lanes, j, kept = 0, known = 0, remaining = 0
     cdef LabBlock block
     cdef double[LANES] least, most
-    cdef Match[MAX_K] best  # the least upper bounds
+    cdef Match[MAX_K] best  # the smallest upper bounds
     cdef double limit = INFINITY
     fill_block(&block, &builder.labs[given[0].colour])
     for j in range(count_blocks(count)):
@@ -228,12 +228,12 @@ cdef Py_ssize_t find_candidates(
 
 cdef struct Cell:
     Candidate* list  # of a cell that is not divided; freed by `write_cell`
-    Py_ssize_t length  # 0 without memory
+    Py_ssize_t length  # 0 if out of memory
     unsigned int octants  # DIVIDED and their place, or 0
 
 
 cdef int write_cell(Builder* builder, Py_ssize_t slot, Cell* cell) noexcept nogil:
-    """Puts a cell and its list into the index; returns 0 without memory."""
+    """Puts a cell and its list into the index; returns 0 if out of memory."""
     cdef unsigned int* list
     cdef Py_ssize_t i
     builder.cells.at[slot] = cell.octants
@@ -256,7 +256,7 @@ cdef int write_cell(Builder* builder, Py_ssize_t slot, Cell* cell) noexcept nogi
 
 
 cdef Cell unite(Builder* builder, const Cell* octants) noexcept nogil:
-    """Returns the cell of all octants' candidates; its length is 0 without memory."""
+    """Returns the cell of all octants' candidates; length 0 if out of memory."""
     cdef Cell cell = Cell(NULL, 0, 0)
     cdef Py_ssize_t total = 0, i, j
     cdef const Candidate* one
@@ -282,9 +282,9 @@ cdef Cell unite(Builder* builder, const Cell* octants) noexcept nogil:
 cdef Cell build_cell(
     Builder* builder, const double* low, double width, const Candidate* given, Py_ssize_t count, Py_ssize_t slot
 ) noexcept nogil:
-    """Returns the cell of the cube with the corner `low`; what it is divided into is in the index already.
+    """Returns the cell of the cube with the corner `low`, with its octants, if any, already in the index.
 
-    A cube wider than a cell of the root is divided, its cells are put into the index from `slot`.
+    A cube wider than a root cell is always divided; its cells are put into the index from `slot`.
     """
     cdef LabBox box = enclose_cube(builder.space, low, width)
     cdef Cell cell = Cell(<Candidate*> malloc(count * sizeof(Candidate)), 0, 0)
@@ -333,7 +333,7 @@ cdef Cell build_cell(
 
 
 def find_first_equals(labs, Py_ssize_t k):
-    """Returns the places of the first k of each set of equal colours, which are all that can be among the nearest k."""
+    """Returns the indices of the first k of each set of equal colours; no others can be among the nearest k."""
     equals = np.unique(labs, axis=0, return_inverse=True)[1].ravel()
     order = np.argsort(equals, kind="stable")
     begins = np.searchsorted(equals[order], equals[order])
@@ -381,7 +381,7 @@ def build_part(const double[:, ::1] labs, const unsigned int[::1] colours, int d
 
 def build_index(labs, Py_ssize_t difference, int k, bytes digest, threads, progress):
     """Returns the index of a palette as bytes. `Palette.build_index` checks the arguments."""
-    root = np.empty((4, 4, 4, 4, 4, 4), dtype=np.uint32)  # the parts' red, green and blue, and the cells' in a part
+    root = np.empty((4, 4, 4, 4, 4, 4), dtype=np.uint32)  # red, green, blue; of each the part, then the cell in it
     cells, lists = [root.reshape(-1)], []
     cell_count, list_count = ROOT_CELLS - PART_CELLS, 0
     colours = find_first_equals(labs, k)
@@ -399,7 +399,7 @@ def build_index(labs, Py_ssize_t difference, int k, bytes digest, threads, progr
             if progress is not None:
                 progress((number + 1) / PARTS)
     if list_count >= DIVIDED:
-        raise ValueError("an index of so many colours is too large")
+        raise ValueError("too many colours for an index")
     numbers = [
         np.concatenate(cells).astype("<u4").tobytes(), np.concatenate(lists).astype(list_type(len(labs))).tobytes()
     ]

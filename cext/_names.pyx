@@ -1,8 +1,8 @@
 # cython: auto_pickle=False
 """The name index: an immutable trie of folded spellings, with the sets of values that they belong to.
 
-It knows spellings, integers and sets. sepu.library.names gives it the spellings, sepu.library.ranking the levels and
-the orders; docs/searching.md states the rules. folding.pxi folds queries and spellings.
+It knows only spellings, integers and sets. sepu.library.names gives it the spellings, sepu.library.ranking the levels
+and the orders; docs/searching.md states the rules. folding.pxi folds queries and spellings.
 """
 
 from cpython.object cimport PyObject
@@ -21,20 +21,20 @@ include "folding.pxi"
 cdef enum:
     MAX_VALUES = 256
     MAX_LEVELS = 8
-    SET_SIZE = 32  # bytes of a set of values; bytes have no byte order
+    SET_SIZE = 32  # bytes of a set of values
     MAX_SHORT_QUERY = 64  # code points; queries up to this are folded without a Python object
-    NO_NODE = 0  # the root is no child
-    MIN_CORRECTED = 4  # letters of the shortest query that is searched for with a typing error (typing_errors.pxi)
+    NO_NODE = 0  # the root is never a child
+    MIN_CORRECTED = 4  # letters of the shortest query that is corrected (typing_errors.pxi)
 
 
 cdef object EVERY_VALUE = int.from_bytes(b"\xff" * SET_SIZE, "little")
 
 
 cdef class _TrieNode:
-    """A node of a trie in the making. A set is an int with a bit for each `level * MAX_VALUES + value`."""
+    """A node of a trie being built. A set is an int with a bit for each `level * MAX_VALUES + value`."""
 
     cdef dict children
-    cdef dict hits  # its keys, in the order in which they were added
+    cdef dict hits  # an ordered set: its keys
     cdef object equal, whole, starts
 
     def __cinit__(self):
@@ -44,7 +44,7 @@ cdef class _TrieNode:
 
 
 cdef list build_trie(list names, list parts):
-    """Builds the trie of spellings, the preferred first, so that every list of hits is in order."""
+    """Builds the trie of spellings in order of preference, which every list of hits keeps."""
     cdef _TrieNode node, root = _TrieNode()
     cdef list along, trie = [root]
     cdef list nodes_along = []
@@ -86,7 +86,7 @@ cdef struct Node:
     uint32_t first  # its children are the nodes first … first + children - 1, by ascending letter
     uint32_t children
     uint32_t hit_count
-    PyObject* hits  # a tuple of the values, best first, that the prefix of this node finds, and None
+    PyObject* hits  # a tuple of the values, best first, that the prefix of this node finds; then None: see take_hits
     # Rows of sets, a set for each level; each set includes the sets of the levels before it.
     uint32_t equal  # the prefix is a name
     uint32_t whole  # the prefix is a part
@@ -108,7 +108,7 @@ cdef struct Syllables:
 cdef bint has_words(const char* name, const Py_UCS4* text, Py_ssize_t n) noexcept nogil:
     """Returns whether each word of `text` is consecutive syllables of `name`, each in full or as its initial.
 
-    The last word may be the beginning of that.
+    The last word may be cut short.
     """
     cdef Py_ssize_t i, start = 0
     for i in range(n + 1):
@@ -312,7 +312,7 @@ cdef class NameIndex:
         return self.take_hits(node, limit) if node != NO_NODE else []
 
     cdef list find_mixed(self, const Py_UCS4* text, Py_ssize_t n, Py_ssize_t limit):
-        """Finds values of which each word of `text` is syllables, in full or as initials."""
+        """Finds values whose syllables, in full or as initials, form each word of `text`."""
         cdef unsigned char sets[MAX_LEVELS * SET_SIZE]
         cdef unsigned char* last = sets + (self.levels - 1) * SET_SIZE
         cdef Syllables* name
@@ -332,7 +332,7 @@ cdef class NameIndex:
         return self.append_ranked(sets, [], limit) if found else []
 
     cdef Py_ssize_t end_before_colour(self, const Py_UCS4* text, Py_ssize_t n) noexcept:
-        """Returns where `text` ends without its last word for "colour", 色 or se; 0 if no part ends there."""
+        """Returns where `text` ends without a final 色 or se (colour); 0 unless its last word is then a whole part."""
         cdef Py_ssize_t start, end = n
         cdef uint32_t word
         if n > 1 and text[n - 1] == u"色":
@@ -347,12 +347,12 @@ cdef class NameIndex:
         while start and text[start - 1] != u" ":
             start -= 1
         word = self.descend(0, text + start, end - start)
-        # A whole part, or every English word in -se would be cut.
+        # Otherwise every English word in -se would be cut.
         return end if word != NO_NODE and self.nodes[word].whole != self.nodes[0].whole else 0
 
     cdef list take_hits(self, uint32_t node, Py_ssize_t limit):
-        # PERF: a list of Python's has a lock, and so has what counts references to a whole tuple: threads without a GIL
-        # would wait for each other. A part of a tuple is a new one.
+        # PERF: without a GIL, threads would wait for a list's lock or a shared tuple's reference count. A slice of less
+        # than the whole tuple is a new one.
         return list(PyTuple_GetSlice(self.nodes[node].hits, 0, min(limit, <Py_ssize_t> self.nodes[node].hit_count)))
 
     cdef list find_words(self, uint32_t node, const Py_UCS4* text, Py_ssize_t n, Py_ssize_t limit):

@@ -1,8 +1,8 @@
-/* Bounds of the CIEDE2000 difference between each of a block of colours and any point of a box: interval arithmetic in the
+/* Bounds of the CIEDE2000 difference between each colour of a block and any point of a box: interval arithmetic in the
  * order of the formula. kernels.h includes this file; docs/develop/indexes.md derives each step. Equation numbers are
  * those of Sharma, Wu and Dalal 2005. Names with 1 belong to the colours, with 2 to the point.
  *
- * It calls no libm, so that every processor gives the same bits, and an index the same bytes.
+ * It calls no libm, so every processor builds the same index, byte for byte.
  */
 
 TARGET static void NAME(bound_ciede2000)(
@@ -44,8 +44,8 @@ TARGET static void NAME(bound_ciede2000)(
         x_high[i] = (c2_high[i] - c1_low[i]) / (1.0 + 0.0225 * (c2_high[i] + c1_low[i]));
     }
 
-    /* The hues (7) are the directions of the middles. The radius is the most that the direction of a corner differs from
-     * them, because an angle is at most its tangent. ciede2000_kernel.h has the algebra of the mean hue. */
+    /* The hues (7) are the directions of the midpoints. The radius bounds the angle to any corner, because an angle is
+     * at most its tangent. ciede2000_kernel.h has the algebra of the mean hue. */
     EACH_LANE {
         double stretch = (stretch_low[i] + stretch_high[i]) * 0.5;
         double a1 = stretch * colours->a[i], b1 = colours->b[i];
@@ -66,8 +66,7 @@ TARGET static void NAME(bound_ciede2000)(
         half_sine[i] = (near ? cross : ahead * length2_over_product * 0.5) * inverse; /* sin(dh' / 2) */
         hue_radius[i] = radius;
         has_hue[i] = (dot1 > 1e-9) & (dot2 > 1e-9) ? 1.0 : 0.0;
-        /* An angle is at least its sine, so hues more than 90 degrees apart are at least |cross| / product below 180
-         * degrees. */
+        /* An angle is at least its sine, so hues over 90 degrees apart are at least |cross| / product short of 180. */
         double room = near ? 1.5 : fabs(cross) / greater(product, 1e-150);
         wraps[i] = (has_hue[i] > 0.0) & (radius < 1.5) & (room > radius + 1e-9) ? 0.0 : 1.0;
     }
@@ -95,8 +94,8 @@ TARGET static void NAME(bound_ciede2000)(
         double wrapped_low = has_hue[i] * greater(fabs(half_sine[i]) - half, 0.0);
         /* Past 180 degrees both signs of dH' count. The mirrored rectangle with r is the rectangle with -r. */
         int is_wrapped = wraps[i] > 0.0;
-        /* dC'^2 + dH'^2 is the square of the distance of (a', b'), and 1 + G (5) is the same for both. As x^2 + y^2 is that
-         * square over SH^2, less dC'^2 (1 / SH^2 - 1 / SC^2), it has bounds without angles; SH < SC. */
+        /* dC'^2 + dH'^2 is the squared distance between both (a', b'), which share 1 + G (5). x^2 + y^2 is that square
+         * over SH^2, less dC'^2 (1 / SH^2 - 1 / SC^2), so its bounds need no angles. SH < SC. */
         double a_near = stretch_low[i] * nearest_of(colours->a[i], box->a_low, box->a_high);
         double a_far = stretch_high[i] * farthest_of(colours->a[i], box->a_low, box->a_high);
         double b_near = nearest_of(colours->b[i], box->b_low, box->b_high);

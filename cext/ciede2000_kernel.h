@@ -55,8 +55,8 @@ TARGET static void NAME(compute_delta_e_ciede2000)(const LabBlock *one, const La
     }
 
     EACH_LANE {
-        /* A neutral colour has no hue: the length and dH' are 0, and only dH' depends on the mean hue. The least length
-         * prevents 0 / 0. */
+        /* A neutral colour has no hue: the length and dH' are 0, and so is every term with the mean hue. The minimum
+         * length prevents 0 / 0. */
         double length = sqrt(product[i] * length2_over_product[i]);
         double inverse = 1.0 / (length > 1e-150 ? length : 1e-150);
         cosine[i] *= inverse;

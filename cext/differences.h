@@ -24,10 +24,10 @@ typedef struct {
     double chroma_low, chroma_high;
 } LabBox;
 
-/* Computes the differences of `one` and `two`, lane by lane. */
+/* Computes the differences between `one` and `two`, lane by lane. */
 typedef void (*DeltaEFunction)(const LabBlock *one, const LabBlock *two, double *restrict delta_e);
 
-/* Bounds the difference of each colour and any point of the box, lane by lane. */
+/* Bounds the difference between each colour and any point of the box. */
 typedef void (*BoundsFunction)(
     const LabBlock *colours, const LabBox *box, double *restrict least, double *restrict most);
 
@@ -103,8 +103,8 @@ static inline HueTerm hue_term(double cos1, double sin1)
     };
 }
 
-/* The Gaussian (16) of a mean hue h, but around the circle: the fourth root of exp(-((h - 275) / 25)^2) as a polynomial in
- * 1 - cos(h - 275). */
+/* The Gaussian (16) of a mean hue h, wrapped at 360 degrees: the fourth root of exp(-((h - 275) / 25)^2) as a
+ * polynomial in 1 - cos(h - 275). */
 static inline double hue_gaussian(double cos1, double sin1)
 {
     double x = 1.0 - (COS_275 * cos1 + SIN_275 * sin1);

@@ -1,5 +1,5 @@
-/* The differences that are norms, or nearly: Euclid's (CIE76 in L*a*b*, and that of OKLab), HyAB and CIE94, with their
- * bounds. kernels.h includes this file. docs/develop/indexes.md derives the bounds.
+/* Euclidean differences (CIE76, OKLab), HyAB and CIE94, with their bounds. kernels.h includes this file;
+ * docs/develop/indexes.md derives the bounds.
  */
 
 TARGET static void NAME(compute_delta_e_euclidean)(const LabBlock *one, const LabBlock *two, double *restrict delta_e)
@@ -64,7 +64,7 @@ TARGET static void NAME(bound_hyab)(
     }
 }
 
-/* The square is l^2 + (a^2 + b^2) / SH^2 - c^2 (1 / SH^2 - 1 / SC^2), and no less than l^2 + c^2 / SC^2. */
+/* The squared difference is l^2 + (a^2 + b^2) / SH^2 - c^2 (1 / SH^2 - 1 / SC^2), at least l^2 + c^2 / SC^2. */
 TARGET static void NAME(bound_cie94)(
     const LabBlock *colours, const LabBox *box, double *restrict least, double *restrict most)
 {

@@ -1,4 +1,4 @@
-# Folds a text, so that a name is found however it is typed: drops case, width, accents, tone marks and punctuation.
+# Folds text so that a name is found however it is typed: drops case, width, accents, tone marks and punctuation.
 # docs/searching.md states the rules.
 
 from libc.stdint cimport uint16_t, uint32_t
@@ -7,7 +7,7 @@ from unicodedata import category, normalize
 
 include "spellings.pxi"
 
-# Printed pinyin has the script forms of two letters.
+# Printed pinyin uses the script forms of two letters.
 EQUIVALENTS.update({"ɡ": "g", "ɑ": "a"})
 
 cdef enum:
@@ -63,8 +63,7 @@ def _fill_fold_table():
     cdef Py_ssize_t code, pairs = 0
     for code in range(TABLE_SIZE):
         fold_table[code] = code if 0x4E00 <= code <= 0x9FFF else NOT_IN_TABLE
-    # Latin letters with every pinyin mark, and combining marks; what people type around and between Chinese
-    # characters: punctuation, Chinese punctuation, and wide forms; signs, numerals and ligatures.
+    # Latin letters and combining marks; punctuation, signs and numerals; Chinese punctuation; ligatures; wide forms.
     for code in [*range(0x370), *range(0x2000, 0x2800), *range(0x3000, 0x3020), *range(0xFB00, 0xFB07),
                  *range(0xFF00, 0xFFF0), *(code for code in map(ord, EQUIVALENTS) if code < TABLE_SIZE)]:
         plain = _normalize_piece(chr(code))

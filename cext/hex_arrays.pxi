@@ -4,7 +4,7 @@
 from cpython.object cimport PyObject
 
 cdef extern from "Python.h":
-    PyObject* PyList_GetItem(list objects, Py_ssize_t place) except NULL  # no new reference
+    PyObject* PyList_GetItem(list objects, Py_ssize_t place) except NULL  # borrowed
     bint PyUnicode_Check(PyObject* value)
     const char* PyUnicode_AsUTF8AndSize(PyObject* text, Py_ssize_t* size) except NULL
 
@@ -12,7 +12,7 @@ cdef extern from "Python.h":
 cdef enum:
     NO_DIGIT = 255
     FIXED_WIDTH = 12  # characters per text, in a copy of variable-width texts
-    COPIED = 16384  # texts at a time
+    COPIED = 16384  # texts copied at a time
 
 cdef unsigned char[256] DIGITS  # the value of each character
 for _character in range(256):
@@ -70,7 +70,7 @@ cdef Py_ssize_t read_texts(
 
 
 cdef Py_ssize_t read_objects(list objects, unsigned char* rgb) except -1:
-    """Does what `read_texts` does, for Python strings; nothing else may hold the list."""
+    """Like `read_texts`, for Python strings, in a list that only the caller holds."""
     cdef Py_ssize_t i, size
     cdef PyObject* value
     cdef const char* text
@@ -89,14 +89,14 @@ cdef Py_ssize_t read_objects(list objects, unsigned char* rgb) except -1:
 
 
 cdef bint holds_texts(array):
-    """Returns whether the array has a text, even among missing values, or is a column without rows that could."""
+    """Returns whether the array has a text, even among missing values, or is empty but could have one."""
     if array.dtype.kind == "O":
         return array.size == 0 or any(isinstance(value, str) for value in array.flat)
     return array.dtype.kind in "UST"
 
 
 cdef Py_ssize_t read_array(array, result) except -1:
-    """Does what `read_texts` does for a flat array of texts."""
+    """Like `read_texts`, for a flat array of texts."""
     cdef unsigned char[::1] rgb = result
     cdef const unsigned char[::1] narrow
     cdef const unsigned int[::1] wide
@@ -148,7 +148,7 @@ def hex_to_rgb(values):
             result[..., place] = numbers >> 16 - 8 * place & 0xFF
         return result
     if array.size and not holds_texts(array):
-        raise TypeError(f"HEX is texts such as '#C83C23', or whole numbers such as 0xC83C23, not {array.dtype}")
+        raise TypeError(f"HEX must be texts such as '#C83C23', or whole numbers such as 0xC83C23, not {array.dtype}")
     done = read_array(array.reshape(-1), result.reshape(-1)) if array.size else 0
     if done < array.size:
         refuse_hex(array, done)
@@ -160,7 +160,7 @@ cdef refuse_hex(array, Py_ssize_t at):
     where = f"[{', '.join(map(str, place))}]" if array.ndim else ""
     value = array.reshape(-1)[at:at + 1].tolist()[0]
     if not isinstance(value, (str, bytes, int)):
-        hint = "leave out what is missing, as pandas' dropna() does"
+        hint = "leave out missing values, as pandas' dropna() does"
     elif isinstance(value, int):
         hint = "write 0x000000 to 0xFFFFFF"
     else:

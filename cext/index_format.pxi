@@ -1,19 +1,19 @@
 # The format of an index, which _index_builder.pyx writes and _palette.pyx reads. An index divides sRGB into cells. For
-# each cell it has every colour of a palette that can be among the nearest k of any real-valued point in the cell.
+# each cell it lists every colour of a palette that can be among the nearest k of any real-valued point in the cell.
 #
 # Bytes, little-endian: the header below; the SHA-256 of all other bytes; `cells`, uint32; `lists`, uint16 for a palette
 # of up to 65,535 colours, else uint32.
 #
-# The first ROOT_SIDE^3 cells are ROOT_WIDTH channels wide (red slowest, blue fastest). A cell with the DIVIDED bit has
+# The first ROOT_SIDE^3 cells are ROOT_WIDTH values wide (red slowest, blue fastest). A cell with the DIVIDED bit has
 # the place of the first of its eight octants in `cells` (in the same order); one without it has that of its list in
-# `lists`. A list is its length and its colours, as indices of the palette, ordered by a lower bound of their difference
+# `lists`. A list is its length and its colours, as palette indices, ordered by a lower bound of their difference
 # to any point in the cell. Each block of LANES colours ends with the bound of all later ones, rounded down, in `unit`s.
 
 cdef enum:
     ROOT_SIDE = 16
     ROOT_CELLS = 4096
-    ROOT_WIDTH = 16  # in channels
-    MAX_DIVISIONS = 4  # down to a width of one channel
+    ROOT_WIDTH = 16  # values of each channel
+    MAX_DIVISIONS = 4  # down to a width of 1
     DIVIDED = 0x40000000
 
 INDEX_MAGIC = b"sepuindx"

@@ -60,10 +60,10 @@ def read_lab(values, white):
     if array.dtype.kind == "u":
         raise ValueError(
             f"lab is of type {array.dtype}, which has no negative numbers: decode it first, as L* = 100 / 255 * L, "
-            "a* = a - 128 and b* = b - 128 for 8 bits of OpenCV"
+            "a* = a - 128 and b* = b - 128 for 8-bit OpenCV"
         )
     rows = np.array(array, dtype=np.float64, order="C")  # a copy: another thread may change theirs after the check
-    outside = ~(np.abs(rows) <= GREATEST_LAB)  # nor NaN
+    outside = ~(np.abs(rows) <= GREATEST_LAB)  # or NaN
     if outside.any():
         place = np.unravel_index(outside.argmax(), rows.shape)
         raise ValueError(

@@ -87,7 +87,7 @@ cdef class MatchWriter:
     `colours`: a text for each colour of the palette. Each % in a template is a placeholder. `answer` has one, for the
     results. `result`, for one query, has four: r, g, b and the matches. `match` has three: the text of the colour, the
     CIEDE2000 difference and the similarity, both to four decimals. Commas separate results, and matches. Raises
-    ValueError for another number of placeholders or texts.
+    ValueError for the wrong number of placeholders or texts.
     """
 
     cdef Palette palette

@@ -12,7 +12,7 @@ cpdef as_array(values, str name):
         parts = values if isinstance(values, (list, tuple)) else (values,)
         if any([isinstance(part, masks.MaskedArray) and masks.is_masked(part) for part in parts]):
             raise ValueError(
-                f"{name} has masked values, which are not colours: leave them out, or fill them by {name}.filled(...)"
+                f"{name} has masked values, which are not colours: leave them out, or fill them with {name}.filled(...)"
             )
     if isinstance(values, (list, tuple)) and values and isinstance(values[0], str):
         return np.array(values, dtype=object)
@@ -23,9 +23,9 @@ cdef check_numbers(array, str name):
     if array.dtype.kind not in "uif":
         hint = ""
         if array.dtype.kind == "O" and array.size and isinstance(array.flat[0], (tuple, list)):
-            hint = f"; of a column of tuples take {name}.tolist()"
+            hint = f"; for a column of tuples: {name}.tolist()"
         elif array.dtype.kind == "O":
-            hint = "; of pandas' nullable columns take frame.dropna().to_numpy(int)"
+            hint = "; for pandas' nullable columns: frame.dropna().to_numpy(int)"
         raise TypeError(f"{name} must be real numbers, not {array.dtype}{hint}")
 
 
@@ -49,8 +49,8 @@ cpdef check_shape(array, str name, most_channels=3):
 cdef const double[:, ::1] read_rows(values, str name, limits, str problem) except *:
     """Returns `values`, shape (n, 3), as C-contiguous float64.
 
-    Raises TypeError for values that are not real numbers, ValueError for another shape and for a number whose size
-    exceeds its column's limit in `limits`; the message has `name` and `problem`.
+    Raises TypeError for values that are not real numbers, ValueError for another shape and for a number whose absolute
+    value exceeds its column's limit; the message has `name` and `problem`.
     """
     array = as_array(values, name)
     if array.ndim != 2 or array.shape[1] != 3:
@@ -61,7 +61,7 @@ cdef const double[:, ::1] read_rows(values, str name, limits, str problem) excep
     cdef Py_ssize_t i, j
     for i in range(rows.shape[0]):
         for j in range(3):
-            if not fabs(rows[i, j]) <= most[j]:  # nor NaN
+            if not fabs(rows[i, j]) <= most[j]:  # or NaN
                 raise ValueError(f"{name} row {i} {problem}")
     return rows
 
@@ -70,7 +70,7 @@ def read_scale(array, scale, str name):
     """Returns the greatest value that a channel of `array` may have: `scale`, 255 or 1.
 
     Without `scale`, uint8 and int64 are from 0 to 255. Every other type then raises ValueError: floats from 0 to 1,
-    and 16 bits of which few are used, look like a dark picture.
+    and 16-bit values that use few bits, would look like a dark picture.
     """
     if scale is None:
         if array.dtype == np.uint8 or array.dtype == np.dtype(int):
@@ -86,7 +86,7 @@ def read_scale(array, scale, str name):
 
 def check_range(array, scale, str name):
     """Raises a ValueError that names the first number of `array` that is not from 0 to `scale`, and its place."""
-    outside = ~((array >= 0) & (array <= scale))  # nor NaN
+    outside = ~((array >= 0) & (array <= scale))  # or NaN
     if outside.any():
         place = np.unravel_index(outside.argmax(), array.shape)
         value = array[place]
@@ -103,7 +103,7 @@ def check_range(array, scale, str name):
 def read_rgb(values, scale=None, background=None, int most_channels=3):
     """Returns sRGB colours from 0 to 255 as uint8 or float64 (..., 3), C-contiguous; texts are HEX.
 
-    `scale`: see `read_scale`. `background`: see `Palette.nearest_batch`; 4 as `most_channels` allows for alpha. Raises
+    `scale`: see `read_scale`. `background`: see `Palette.nearest_batch`; `most_channels=4` allows alpha. Raises
     ValueError for a channel that is not a number from 0 to `scale`.
     """
     array = as_array(values, "rgb")
@@ -123,7 +123,7 @@ def read_rgb(values, scale=None, background=None, int most_channels=3):
         return rows
     if background is None:
         raise ValueError(
-            "rgb has four channels: pass background=(r, g, b) to see it through the fourth, alpha, or only rgb[..., :3]"
+            "rgb has four channels: pass background=(r, g, b) to blend by alpha, or only rgb[..., :3]"
         )
     behind = np.asarray(background, dtype=np.float64)
     if behind.shape != (3,) or not ((behind >= 0.0) & (behind <= 255.0)).all():
@@ -140,7 +140,7 @@ cdef bint are_channels(const double[::1] numbers) noexcept nogil:
     """Returns whether each number is from 0 to 255."""
     cdef Py_ssize_t i
     for i in range(numbers.shape[0]):
-        if not 0.0 <= numbers[i] <= 255.0:  # nor NaN
+        if not 0.0 <= numbers[i] <= 255.0:  # or NaN
             return False
     return True
 

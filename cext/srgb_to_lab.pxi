@@ -16,10 +16,10 @@ cdef struct LabF:  # the f of CIE 15, of X/Xn, Y/Yn and Z/Zn
     double z
 
 
-# Row i holds the exact shares of red, green and blue in X/Xn, Y/Yn and Z/Zn, derived from the primaries
-# (0.64, 0.33), (0.30, 0.60), (0.15, 0.06) and the white (0.3127, 0.3290) of IEC 61966-2-1. They agree with the matrix
-# of the standard when rounded to four decimals. This white has X, Z = 0.950456, 1.089058; other tables round it to
-# 0.95047, 1.08883. Green takes the rest of each row, so that a row adds up to 1.
+# The exact shares of red and blue in X/Xn, Y/Yn and Z/Zn, derived from the primaries (0.64, 0.33), (0.30, 0.60),
+# (0.15, 0.06) and the white (0.3127, 0.3290) of IEC 61966-2-1. They agree with the matrix of the standard when rounded
+# to four decimals. This white has X, Z = 0.950456, 1.089058; other tables round it to 0.95047, 1.08883. Green has the
+# rest, so that the shares add up to 1.
 cdef double X_RED = 1013504.0 / 2335869.0
 cdef double X_BLUE = 443555.0 / 2335869.0
 cdef double Y_RED = 87098.0 / 409605.0
@@ -70,13 +70,13 @@ for _channel in range(256):
 
 
 cdef inline double linearize_channel(double channel) noexcept nogil:
-    """Returns what `compute_linear_channel` returns; 8-bit channels, the most frequent, come from a table."""
+    """Returns what `compute_linear_channel` returns; 8-bit channels, the most common, come from a table."""
     cdef int whole = <int> channel
     return LINEAR_8_BIT_CHANNELS[whole] if whole == channel else compute_linear_channel(channel)
 
 
 cdef inline double cube_root(double t) noexcept nogil:
-    """Returns the cube root of a t above EPSILON, to 0.74 units in the last place.
+    """Returns the cube root of a t above 0, to 0.74 units in the last place.
 
     The cbrt of the C library differs in the last bits between processors (glibc's on 64-bit ARM: one root in five).
     """

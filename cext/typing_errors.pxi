@@ -3,7 +3,7 @@
 cdef list find_misspelt(NameIndex index, const Py_UCS4* text, Py_ssize_t n, Py_ssize_t limit):
     """Finds names that differ from `text` by one letter too many, too few, wrong or swapped, or by none."""
     # NOTE: the trie also holds spellings with spaces and tone numbers. They change no answer, because both are
-    # optional: a text with one error from such a spelling is as near to the one without.
+    # optional: a text one error from such a spelling is as near to the one without.
     cdef unsigned char sets[MAX_LEVELS * SET_SIZE]
     cdef uint32_t child, node = 0
     cdef uint64_t next_two = 0

@@ -5,7 +5,7 @@
 #     archive-wal.sh SEGMENT TARGET
 set -eu
 if [ -e "$2" ]; then
-    cmp "$1" "$2" || { echo "archive: $2 is of another cluster, or damaged; nothing was archived" >&2; exit 1; }
+    cmp "$1" "$2" || { echo "archive: $2 is from another cluster, or damaged; nothing was archived" >&2; exit 1; }
 else
     cp --sparse=always "$1" "$2.part"
     sync "$2.part"

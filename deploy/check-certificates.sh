@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints for Prometheus when certificates end. Each PLACE is a file, or HOST:PORT of a server, which serves an old
-# certificate until it is reloaded. A certificate that cannot be read counts as one that has ended.
+# Prints, for Prometheus, when certificates expire. Each PLACE is a file, or HOST:PORT of a server, which serves an old
+# certificate until it is reloaded. A certificate that cannot be read counts as expired.
 #
 #     check-certificates.sh PLACE...
 set -eu

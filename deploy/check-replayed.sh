@@ -1,7 +1,7 @@
 #!/bin/sh
-# Says whether a server that recovers (with standby.signal) has replayed all WAL of ARCHIVE, or paused at its target.
-# Promote it only then: if a segment is missing, everything after it would be lost without a message. PGHOST and PGPORT
-# name the server.
+# Says whether a recovering server (with standby.signal) has replayed all WAL of ARCHIVE, or paused at its target.
+# Promote it only then: if a segment is missing, everything after it would be lost silently. PGHOST and PGPORT name the
+# server.
 #
 #     check-replayed.sh ARCHIVE
 set -eu
@@ -27,7 +27,7 @@ SQL
 )
 commit="last commit ${state#*|}"
 case ${state%%|*} in
-promoted) echo "replayed: the server is promoted already; recover it anew to know what it replayed" >&2; exit 1 ;;
+promoted) echo "replayed: the server is promoted already; recover it again to know what it replayed" >&2; exit 1 ;;
 paused) echo "paused at the target, $commit" ;;
 all) echo "all of the archive, to $newest, $commit" ;;
 *)

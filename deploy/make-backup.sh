@@ -5,21 +5,21 @@
 #     make-backup.sh DIRECTORY KEEP ARCHIVE
 set -eu
 keep=$2 archive=$3
-[ "$keep" -ge 1 ] || { echo "backup: KEEP is not at least 1" >&2; exit 1; }
+[ "$keep" -ge 1 ] || { echo "backup: KEEP must be at least 1" >&2; exit 1; }
 cd "$1"
 exec 9< .
-flock --nonblock 9 || { echo "backup: another one runs" >&2; exit 1; }
+flock --nonblock 9 || { echo "backup: another one is running" >&2; exit 1; }
 made='[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9][0-9][0-9][0-9][0-9]'  # nothing else is deleted
-rm -rf $made.part  # of a run that was interrupted
+rm -rf $made.part  # of interrupted runs
 
 new=$(date -u +%Y-%m-%dT%H%M%S)
 pg_basebackup -D "$new.part" -Ft -z -c fast
 mv -T "$new.part" "$new"
 
 newest=$(ls -d $made | tail -n 1)
-[ "$newest" = "$new" ] || { echo "backup: $newest is of a time to come; check the clock, and delete it" >&2; exit 1; }
+[ "$newest" = "$new" ] || { echo "backup: $newest is from the future; check the clock, and delete it" >&2; exit 1; }
 for old in $(ls -d $made | head -n "-$keep"); do
-    mv -T "$old" "$old.part"  # or half of it would count as one
+    mv -T "$old" "$old.part"  # or half of it would count as a backup
     rm -r "$old.part"
 done
 oldest=$(ls -d $made | head -n 1)

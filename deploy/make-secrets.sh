@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes the secrets of compose.yaml in secrets/, once: passwords for Postgres and Grafana, the secret that signs
-# webhooks, and a certificate of our own making, to be replaced by a real one. Containers read the files under other user
-# ids, so the files are open and the directory closed. If it fails, it leaves nothing.
+# webhooks, and a self-signed certificate, to be replaced. Containers read the files under other user ids, so all can
+# read the files, but only their owner can enter the directory. If it fails, it leaves nothing.
 set -eu
 cd "$(dirname "$0")/.."
 if [ -e secrets ]; then
@@ -9,7 +9,7 @@ if [ -e secrets ]; then
     exit 1
 fi
 command -v openssl > /dev/null || { echo "secrets: openssl is missing" >&2; exit 1; }
-made=$(mktemp -d ./secrets.XXXXXX)  # which only its owner may enter
+made=$(mktemp -d ./secrets.XXXXXX)  # of mode 0700
 trap 'rm -rf "$made"' EXIT
 trap 'exit 1' HUP INT TERM
 umask 022
@@ -39,7 +39,7 @@ openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 90 -s
     { cat "$made/log" >&2; exit 1; }
 rm "$made/log"
 chmod 0644 "$made/tls/privkey.pem"
-# A disk that is full, or a program that failed, leaves a file without its password.
+# A full disk or a failed program leaves a file without its password.
 for file in superuser monitor grafana owner.conf service.conf console.conf events.conf; do
     grep -Eq '^(password=)?[0-9a-f]{48}$' "$made/$file" || { echo "secrets: could not write $file" >&2; exit 1; }
 done

@@ -1,4 +1,4 @@
-# Says what is missing before pip fails over it in its own words. Usage: sh requirements/check-python.sh PYTHON
+# Says what is missing before pip fails with its own message. Usage: sh requirements/check-python.sh PYTHON
 fail() {
     echo "sepu: $1" >&2
     exit 1

@@ -1,6 +1,6 @@
-"""Looks for known vulnerabilities: of all pinned packages of Python and npm, and of the embedded Postgres.
+"""Looks for known vulnerabilities in all pinned packages of Python and npm, and in the embedded Postgres.
 
-`make advisories` calls it. A source that cannot be asked is a failure, and the others are asked all the same.
+`make advisories` calls it. A source that cannot be asked is a failure; the others are still asked.
 """
 
 import json
@@ -47,7 +47,7 @@ def embedded_version() -> str:
     said = subprocess.run([programs() / "postgres", "--version"], capture_output=True, text=True, check=True).stdout
     found = re.search(r"\d+\.\d+", said)
     if found is None:
-        raise AdvisoryError(f"the embedded Postgres tells no version: {said!r}")
+        raise AdvisoryError(f"the embedded Postgres prints no version: {said!r}")
     return found[0]
 
 
@@ -75,7 +75,7 @@ def _run(command: Sequence[str], directory: Path = ROOT) -> None:
 
 
 def main(checks: Sequence[Callable[[], None]] = (python, npm, postgres)) -> None:
-    """Makes all checks, and exits with 1 if one fails."""
+    """Runs all checks, and exits with 1 if one fails."""
     failed = False
     for check in checks:
         try:

@@ -5,8 +5,8 @@ from math import ceil
 import click
 
 # Measured: docs/develop/performance.md (100k-accounts on 32 connections) and docs/scaling.md.
-SERVICE_SECONDS, POSTGRES_SECONDS = 84e-6, 152e-6  # of a core, a charge
-# The same on Citus, where calls go one by one: tests/citus/cost.py prints it, beside plain Postgres.
+SERVICE_SECONDS, POSTGRES_SECONDS = 84e-6, 152e-6  # of a core, per charge
+# The same on Citus, where calls go one by one: tests/citus/cost.py prints both.
 WORKER_SECONDS, COORDINATOR_SECONDS = 1200e-6, 260e-6
 RESULT_BYTES, ACCOUNT_BYTES, COUNTER_BYTES = 438 + 26 + 16, 661, 291  # with the key's id and the request id
 WAL_BYTES = {"": 9400, "with `wal_compression = lz4`": 3900}  # a charge whose pages are cold
@@ -19,7 +19,7 @@ CUSTOMERS = ((10_000, 3_000), (1_000_000, 10), (10_000_000, 10), (1_000_000, 3_0
 
 
 def capacity() -> str:
-    """Returns the table: a column for each number of accounts and of charges a month for each of them."""
+    """Returns the table, with a column for each of CUSTOMERS: accounts, and charges a month of each account."""
     columns = [_column(accounts, charges) for accounts, charges in CUSTOMERS]
     heads = ["accounts", *(f"{accounts:,}" for accounts, _ in CUSTOMERS)]
     rows = [[what, *(column[what] for column in columns)] for what in columns[0]]
@@ -52,7 +52,7 @@ def _column(accounts: int, charges: int) -> dict[str, str]:
 
 
 def _rounded(number: float) -> str:
-    """Writes two digits."""
+    """Rounds to two digits."""
     return f"{float(f'{number:.2g}'):,.0f}" if number >= 10 else f"{number:.2g}"
 
 

@@ -1,4 +1,4 @@
-"""Lists the direct dependencies that had no release for eighteen months: look for a successor. `make lock` runs it.
+"""Lists the direct dependencies without a release for eighteen months: look for a successor. `make lock` runs it.
 
 uv resolves each one as of today and as of then. Those with the same newest version are listed.
 """

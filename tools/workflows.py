@@ -27,7 +27,7 @@ class Step(NamedTuple):
     command: str
 
 
-# What can run only there, and why.
+# What can run only on GitHub, and why.
 _INSTALL = "sudo apt-get update\nsudo apt-get install --yes --no-install-recommends"
 NOT_HERE = {
     Step("tests/gate", f"{_INSTALL} valgrind\n"): (
@@ -44,7 +44,7 @@ NOT_HERE = {
     ),
 }
 
-# Which workflows publish, and the distributions by whose versions their tags are named.
+# The workflows that publish: the prefix of their tags, and the distribution whose version follows it.
 PUBLISHERS = {"wheels": ("v", SEPU), "client": ("client-v", CLIENT)}
 
 

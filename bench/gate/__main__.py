@@ -19,13 +19,13 @@ from bench.load.report import table
 from bench.report import GATE
 from tests.harness import callgrind
 
-# A change by more is an alarm: more than the noise of 210 comparisons of one commit, and less than 1 %.
+# Growth beyond this is an alarm. It exceeds the noise of 210 comparisons of a commit with itself.
 TOLERANCE = 0.005
-# Of some figures, by how they begin.
+# Of some figures, by the beginning of their names.
 TOLERANCES = {
     **dict.fromkeys((f"{what}: " for what in (*count.ALLOCATED, callgrind.CALLS)), 0.0),
     CORE: 0.001,  # loops in native code: one more multiplication is 0.2 to 0.4 % of a kernel
-    OPERATION: 0.0075,  # short: by chance, both of its counts are of a layout that takes 0.54 % less
+    OPERATION: 0.0075,  # short: both base counts may be of a layout that takes 0.54 % less
 }
 EXACT = tuple(name for name, tolerance in TOLERANCES.items() if not tolerance)
 SHOWN = 2  # paths whose functions are shown
@@ -48,7 +48,7 @@ class Row(NamedTuple):
 
 
 def tolerance(name: str) -> float:
-    """Returns the share by which a figure may grow: none of what is counted in whole calls."""
+    """Returns the share by which a figure may grow: none if it counts whole calls."""
     return next((found for begin, found in TOLERANCES.items() if name.startswith(begin)), TOLERANCE)
 
 
@@ -87,7 +87,7 @@ def _wrong(found: Comparison, costs: Sequence[Accepted]) -> list[str]:
 
 
 def _path(figure: str) -> str:
-    """Returns the path that a figure is of: `request: match` of `system calls: request: match`."""
+    """Returns a figure's path: `request: match` for `system calls: request: match`."""
     if figure.startswith(EXACT):
         return figure.partition(": ")[2]
     return figure.partition(", ")[0] if figure.startswith(SQL) else figure
@@ -134,8 +134,8 @@ def report(told: Iterable[str]) -> None:
 
 
 def main(command: str = "check", *given: str) -> None:
-    """Runs one command. Where nothing can be counted it fails: who asks for the gate must not take that for passed."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # raises, so that what it has started ends with it
+    """Runs one command. Fails if nothing can be counted, because that must not look like a pass."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # raises, so that its children end with it
     if command == "costs":
         print("\n".join(dated()))
     elif callgrind.valgrind() is None:

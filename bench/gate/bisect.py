@@ -1,4 +1,4 @@
-"""Finds the commit by which a figure of the gate has grown: git bisects, and head's harness counts each commit."""
+"""Finds the commit that made a figure of the gate grow: git bisects, and head's harness counts each commit."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ def count(figure: str, *commits: str) -> list[float | None]:
 
 
 def bisect(tolerance: float, figure: str, good: str, bad: str) -> None:
-    """Prints the commit of good..bad by which a figure has passed the middle of its growth."""
+    """Prints the commit of good..bad with which a figure passes the middle of its growth."""
     good, bad = named(good), named(bad)
     before, after = count(figure, good, bad)
     if before is None or after is None:
@@ -40,7 +40,7 @@ def bisect(tolerance: float, figure: str, good: str, bad: str) -> None:
         git("worktree", "add", "--detach", tree, bad)
         try:
             start = ["git", "bisect", "start", "--first-parent", bad, good, "--", *KINDS[_kind(figure)]]
-            # -P: the harness is head's, and not that of the commit in the current directory.
+            # -P: the harness is head's, not that of the commit in the current directory.
             run = [sys.executable, "-P", "-m", "bench.gate", "judge", figure, str((before + after) / 2)]
             environment = os.environ | {"PYTHONPATH": str(ROOT)}
             subprocess.run(start, cwd=tree, check=True)
@@ -54,7 +54,7 @@ def judge(figure: str, bound: str) -> None:
     head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
     try:
         [found] = count(figure, head)
-    except (Exception, SystemExit) as error:  # what cannot be built has not grown
+    except (Exception, SystemExit) as error:  # what cannot be built is skipped
         print(error, file=sys.stderr)
         found = None
     print(f"{head[:12]}: {found}", flush=True)

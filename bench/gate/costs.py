@@ -13,7 +13,7 @@ _LINE = re.compile(rf"(?P<path>.+?) (?:\+(?P<percent>\d+(?:\.\d+)?) ?%|{GONE}): 
 
 
 class Accepted(NamedTuple):
-    """A cost that a commit accepts: of the figures whose names match, by so many percent; None if they are gone."""
+    """A cost that a commit accepts for figures whose names match `path`; `percent` is None if they are gone."""
 
     commit: str
     path: str
@@ -30,7 +30,7 @@ def line(name: str, percent: float | None, reason: str = "<the reason>") -> str:
 
 
 def accepted(since: str) -> Iterator[Accepted]:
-    """Yields the costs that the commits since then accept, or all commits if it is empty; the newest first."""
+    """Yields the costs that commits since then accept, or all commits if it is empty; the newest first."""
     form = "%h%x00%(trailers:key=Cost,valueonly,unfold,separator=%x00)%x01"
     for entry in git("log", f"--format={form}", f"{since}..HEAD" if since else "HEAD").split("\x01"):
         commit, *trailers = entry.strip().split("\0")

@@ -1,14 +1,13 @@
-"""Counts what the start-up and the hot paths take; prints JSON.
+"""Counts the costs of the start-up and of the hot paths; prints JSON.
 
-Under callgrind (callgrind.py), with counted.c in front of the C library, it counts instructions, calls and allocations.
+Under callgrind (callgrind.py), with counted.c preloaded, it counts instructions, calls and allocations.
 It prints the names of the files that callgrind has written; another process reads them, because this one is slow. Code
 before a count runs without callgrind's instrumentation, several times as fast.
 
-Each path is counted in a child process, so that no other path has an effect on it, and in a few blocks of runs. The
-least of the blocks counts: what happens from time to time is not in it. No garbage is collected, because one object
-more can cause a collection.
+Each path is counted in a child process, so that no other path affects it, and in a few blocks of runs. The least block
+counts, without what happens only from time to time. Garbage collection is off, because one more object can start it.
 
-Of paths that are named it counts one run; without callgrind it counts the opcodes of their Python functions instead.
+It counts one run of each named path; without callgrind, the opcodes of its Python functions instead.
 """
 
 import gc
@@ -31,13 +30,13 @@ WARM_UP = 40
 BLOCKS, RUNS = 3, 10
 STARTUP = "start-up: "
 MEMORY, REQUESTS = "memory: a worker that has served, KiB", 200
-CALLING = ("HTTP: ", "request: ", "ledger: ")  # of these paths also what they call is counted
+CALLING = ("HTTP: ", "request: ", "ledger: ")  # paths whose calls are counted too
 ALLOCATED = ("allocations", "allocated bytes")
 _kept: list[object] = []
 
 
 def figures(name: str, blocks: Iterable[callgrind.Block]) -> dict[str, float]:
-    """Returns the instructions of one run, and for a request the functions that it calls, from all blocks.
+    """Returns the instructions of one run, and for `CALLING` paths its calls and allocations, from all blocks.
 
     Calls that happen less than once a run, such as the growth of a table, do not count.
     """
@@ -78,14 +77,14 @@ def fix_digits() -> None:
 
 
 def shift() -> None:
-    """Lays out what this process allocates from now on in another way, as a change elsewhere would."""
+    """Changes the layout of what this process allocates from now on, as a change elsewhere would."""
     layout = len(os.environ["LAYOUT"])
     chosen = random.Random(layout)
     _kept.extend(bytes(chosen.randrange(600)) for _ in range(chosen.randrange(3000) if layout else 0))
 
 
 def memory(*_: str) -> None:
-    """Prints the KiB of memory that a process of its own has, once it has served: not the pages of files."""
+    """Prints the KiB of memory of this process after it has served, without the pages of files."""
     from bench.hot_paths import hot_paths
 
     for path in hot_paths():
@@ -97,7 +96,7 @@ def memory(*_: str) -> None:
 
 
 def main(unit: str, directory: str, database: str, skipped: str, *named: str) -> None:
-    """Prints all counts but those whose names begin with one of what is skipped, between `;`."""
+    """Prints all counts except of names with a prefix in `skipped`, which `;` separates; or only those of `named`."""
     gc.disable()
     shift()
     fix_digits()

@@ -1,9 +1,9 @@
 """Counts what the ledger's statements cost in Postgres: instructions, buffers, and bytes of WAL.
 
-A backend without a server (`postgres --single`) runs them under callgrind, each in a transaction of its own, after it
-has kept their plans. Sockets and processes are not in the counts, nor what a checkpoint adds to the WAL.
+A backend without a server (`postgres --single`) runs them under callgrind, each in its own transaction, once it has
+cached their plans. The counts exclude sockets, processes, and what a checkpoint adds to the WAL.
 
-Of figures that are named it prints the instructions of each statement instead, in the functions that they call.
+For named figures it prints instead the instructions of each statement in the functions that they call.
 """
 
 import json
@@ -37,10 +37,10 @@ CALLS: dict[str, Callable[[], list[Command[Any]]]] = {
     "admission": lambda: [admit(holder(1))],
     "usage": lambda: [read_usage(holder(1))],
 }
-# The least of the runs counts: once a second one also passes Postgres's statistics on.
+# The least run counts: once a second, a run also reports Postgres's statistics.
 WARM_UP, RUNS, EXPLANATIONS = 10, 30, 3
 _MARK = "select pg_backend_pid()"  # the function at which callgrind writes a file
-# In front of each statement of a function: its number in a run that is not counted, and a mark in one that is.
+# Before each statement of a function: its number in an uncounted run, a mark in a counted one.
 _NUMBERED, _MARKED = "raise warning 'statement {}';", "assert pg_backend_pid() > 0;"
 _NUMBER, _REACHED = (re.compile(text) for text in (r"raise warning '\w+ \d+';", r"WARNING:  statement (\d+)"))
 DEFINITIONS = """select p.proname, pg_get_functiondef(p.oid)
@@ -56,7 +56,7 @@ EXPLAINED = {
 
 
 def _prepared(name: str, prepared: str) -> tuple[str, Callable[[], str]]:
-    """Returns the preparation of what one name calls, and what makes a statement that executes it."""
+    """Returns the statement that prepares a name's call, and a function that returns statements to execute it."""
     numbers = count(1)
 
     def execution() -> str:
@@ -93,7 +93,7 @@ def _run(data: Path, statements: Sequence[str]) -> tuple[list[int], list[str]]:
     shutil.rmtree(counts)
     if not all(found):
         sys.exit("callgrind has counted no instructions in Postgres")
-    # The root of a plan comes first, and has the figures of all below it.
+    # The root of a plan comes first, and includes the figures of all below it.
     return found, [re.split('"Plans"|"Planning"', part)[0] for part in done.stdout.split('QUERY PLAN = "')[1:]]
 
 
@@ -124,7 +124,7 @@ def measure(data: Path) -> dict[str, float]:
         statements += _statements(name, f"s{number}")
     counts, plans = _run(data, statements)
     figures: dict[str, float] = {}
-    # Before the first mark of each is its preparation.
+    # The preparation comes before the first mark of each.
     mark, *least = (min(counts[first + 1 : first + 1 + RUNS]) for first in range(0, len(counts), 1 + RUNS))
     for number, name in enumerate(CALLS):
         figures[f"SQL: {name}"] = least[number] - mark
@@ -150,7 +150,7 @@ def numbered(name: str, definition: str, labels: list[str]) -> str:
 
 
 def explain(data: Path, definitions: Sequence[tuple[str, str]], name: str) -> Counter[str]:
-    """Returns what each statement takes in one run of a name, without its mark; nothing if two runs went other ways."""
+    """Returns what each statement takes in one run of a name, without its mark; nothing if two runs differed."""
     labels = ["(the call)", "(a mark)"]
     call, mark = map(_NUMBERED.format, range(2))
     between, (preparation, execution) = f"do $$begin {call} end$$", _prepared(name, "s")
@@ -183,7 +183,7 @@ def explain(data: Path, definitions: Sequence[tuple[str, str]], name: str) -> Co
 def main(directory: str, wanted: str) -> None:
     """Runs a new Postgres, prints its address, and waits for a line; then prints what is wanted.
 
-    That is `figures`, nothing, or the names of figures between `;`, whose statements it then prints.
+    `wanted` is `figures`, empty, or the names of figures, separated by `;`, whose statements it prints.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # raises, so that Postgres ends with it
     state = Path(directory)
@@ -192,7 +192,7 @@ def main(directory: str, wanted: str) -> None:
             migrate(owner)
             open_accounts(owner, SEED, MOST)
             settle(owner, filled=False)
-            owner.execute("alter system set autovacuum = off")  # it comes by the clock, and plans change with it
+            owner.execute("alter system set autovacuum = off")  # it runs by the clock, and plans change with it
             owner.execute("select pg_reload_conf()")
             definitions = owner.execute(DEFINITIONS).fetchall()
         print(service_url(made.url), flush=True)

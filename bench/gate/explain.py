@@ -1,4 +1,4 @@
-"""Says which functions or statements a figure's growth is of; the units stay apart."""
+"""Says which functions or statements made a figure grow, by unit."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -7,11 +7,11 @@ from bench.gate.opcodes import function
 from bench.gate.sides import OPCODES, Functions
 from bench.load.report import table
 
-ROWS = 5  # of a unit
+ROWS = 5  # per unit
 
 
 def lines(path: str, base: Functions, head: Functions) -> Iterator[str]:
-    """Yields the functions that have grown most, the units apart."""
+    """Yields the functions that have grown most, by unit."""
     rows: list[list[str]] = []
     for unit in (unit for unit in head if unit in base):
         before, after = (_by_function(of[unit]) if unit == OPCODES else Counter(of[unit]) for of in (base, head))

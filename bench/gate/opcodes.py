@@ -78,7 +78,7 @@ def executed(run: Callable[[], object]) -> dict[str, int]:
 
 
 def function(stack: str) -> str:
-    """Returns the function that executes; of an import, the outermost of another package, with the module that asks."""
+    """Returns the function that executes; for an import, the outermost outside sepu, and the module that asks."""
     names = stack.split(";")
     own = max((place for place, name in enumerate(names) if name.startswith("import sepu")), default=-1)
     others = [name for name in names[own + 1 :] if name.startswith("import ")]

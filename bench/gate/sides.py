@@ -32,14 +32,14 @@ KINDS = {
 }
 _NAMES = """from bench.hot_paths import hot_paths
 for path in hot_paths(*["database"][:hot_paths.__code__.co_argcount]): print(path.name)"""
-# A worker's figure is the least of two processes, whose memory is laid out otherwise: by chance, two names that a path
-# looks up share a place in CPython's cache of types, and it takes 0.3 % more. Of an operation it is the greater: by
-# chance, once in nine, the match takes 0.54 % less.
+# A worker's figure is the smaller of two processes with different memory layouts: if two names that a path looks up
+# share a place in CPython's type cache, it takes 0.3 % more. An operation's figure is the greater: in one layout of
+# nine, the match takes 0.54 % less.
 LAYOUTS = 2
 CORE, OPERATION, SQL = "core: ", "operation: ", "SQL: "  # begin the names of figures
 _SECONDS = 1800
 
-# The costs of functions, by unit: each function, or the stack of functions if it is Python's.
+# Costs by unit: of each function, or of each stack of Python's functions.
 OPCODES, NATIVE, STATEMENTS = "opcodes of Python", "native instructions", "instructions of Postgres"
 Functions = Mapping[str, Mapping[str, int]]
 Figures = dict[str, float]
@@ -53,7 +53,7 @@ class Counts:
     failures: dict[str, str] = field(default_factory=dict)
 
     def take(self, what: str, told: str, errors: str) -> None:
-        """Adds what a program printed, or why it did not."""
+        """Adds what a program printed, or why it printed nothing."""
         if not told.strip():
             self.failures[what] = (errors.strip() or "it ended without a message").splitlines()[-1]
             return
@@ -87,7 +87,7 @@ class Side:
         return counts
 
     async def functions(self, paths: Sequence[str], harness: Path) -> Mapping[str, Functions]:
-        """Returns what the functions and statements of these figures take, by the unit."""
+        """Returns what the functions and statements of these figures take, by unit."""
         calls = [path.removeprefix(SQL) for path in paths if path.startswith(SQL)]
         async with self._database(harness, ";".join(calls)) as base:
             native = python = ""
@@ -110,7 +110,7 @@ class Side:
         with tempfile.TemporaryDirectory(prefix="sepu-gate-") as made:
             directory = Path(made)
             directory.chmod(0o711)  # Postgres may run as another user
-            where = self._where(harness, harness.with_name("head"))  # the gate is always head's: base has none any more
+            where = self._where(harness, harness.with_name("head"))  # the gate is always head's: base's is deleted
             counting = _Counting(directory, where)
             counting.lay_out(0)
             command = counting.program("database", f"{directory}/state", wanted)
@@ -207,7 +207,7 @@ def changed(base: str, head: str) -> list[str]:
 
 
 async def compare(base: str, head: str, wrong: Callable[[Comparison], Sequence[str]] = lambda _: ()) -> Comparison:
-    """Counts what can differ between two trees; and of what is wrong, what the functions take."""
+    """Counts what can differ between two trees, and what the functions of `wrong` figures take."""
     kinds, harnesses_differ = changed(base, head), objects(base, ["bench"]) != objects(head, ["bench"])
     if not kinds and not harnesses_differ:
         return Comparison()

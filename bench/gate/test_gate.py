@@ -216,7 +216,7 @@ def test_the_base_is_where_a_branch_left_main_and_on_main_the_commit_before(repo
         commits.base(first)
 
 
-# --- what the person reads who was told no
+# --- what an alarm says
 
 
 def test_an_alarm_names_the_function_and_the_import_that_have_grown() -> None:

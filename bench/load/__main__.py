@@ -39,11 +39,11 @@ OUT = Path("build/load")
 OPEN_CONNECTIONS = 128
 OPEN_SHARE = 0.5  # of what the closed loop reached
 WORKERS = max(1, (os.cpu_count() or 1) // 2)  # Postgres and the client need the other cores
-FLAT_KIB = 2048  # a worker may grow by in a million requests, while allocators settle
+FLAT_KIB = 2048  # that a worker may grow in a million requests, while allocators settle
 
 
 class Measuring:
-    """Rounds of one thing after the other, in turns, as the machine is never quiet for long."""
+    """Measures things in turns, round by round, because the machine is never quiet for long."""
 
     def __init__(
         self, address: str, made: Cluster | None = None, url: str = "", master: int = 0, key: str = ""
@@ -81,14 +81,14 @@ class Measuring:
         self.add(Cell(name, connections, "sepu"), sample)
 
     def physical_limit(self, constant: str, seconds: float) -> None:
-        """One round of both its parts, on one connection; the owner inserts, past all rights and functions."""
+        """One round of both its parts, on one connection; the owner inserts, without rights or functions."""
         inserted = pgbench(self.made.owner_url(EMPTY), bare_insert(_run()), 1, seconds)
         self.add(Cell(PHYSICAL_LIMIT, 1, "pgbench"), inserted)
         job = replace(self._job(SCENARIOS["library"], 1, seconds), address=constant, watched={})
         self.add(Cell(PHYSICAL_LIMIT, 1, "constant"), measure(job))
 
     def open_loop(self, scenario: Scenario, rate: float, seconds: float, reloads: int = 0) -> None:
-        """One round at a fixed rate; a master's workers can be replaced in it."""
+        """One round at a fixed rate; a master's workers can be replaced during it."""
         job = replace(self._job(scenario, OPEN_CONNECTIONS, seconds), rate=rate, reloads=reloads)
         self.add(Cell(scenario.name, OPEN_CONNECTIONS, "sepu, open loop"), measure(job))
 
@@ -115,16 +115,16 @@ def _service(given: argparse.Namespace, accounts: int = ACCOUNTS) -> Iterator[tu
 
 
 def _rounds(given: argparse.Namespace, *each: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
-    """Yields what is measured in a round, round by round, and tells it."""
+    """Yields what each round measures, and prints it."""
     for number, what in product(range(given.rounds), product(*each)):
         _progress(f"round {number + 1} of {given.rounds}: {', '.join(str(getattr(one, 'name', one)) for one in what)}")
         yield what
 
 
 def run(given: argparse.Namespace) -> None:
-    """Runs all scenarios, or some, each with its floor; with --url HOST:PORT those of a running server, without floors.
+    """Runs all scenarios, or some, each with its floor; with --url HOST:PORT against a running server, without floors.
 
-    The --key of that server ($SEPU_API_KEY) is charged for all. The --rate is of the open loop.
+    That server charges --key ($SEPU_API_KEY). --rate is the open loop's.
     """
     scenarios: list[Scenario] = given.scenarios
     if given.url and not given.key:
@@ -190,7 +190,7 @@ def growth(given: argparse.Namespace) -> None:
 
 
 def skew(given: argparse.Namespace) -> None:
-    """Accounts by Zipf, two nodes, a synchronous standby; compared with pgbench on that pair."""
+    """Zipf-distributed accounts, two nodes, a synchronous standby; compared with pgbench on that pair."""
     with ExitStack() as stack:
         made = stack.enter_context(cluster(given.state_dir))
         url, standby = stack.enter_context(replicated(made, ACCOUNTS))
@@ -207,7 +207,7 @@ def skew(given: argparse.Namespace) -> None:
 
 def connections(given: argparse.Namespace) -> None:
     """Measures a few active connections while many others are open."""
-    each: list[float] = []  # bytes of a connection, before any memory can be used a second time
+    each: list[float] = []  # bytes of a connection, before any memory is reused
     refused = 0
     with _service(given) as (measuring, server):
 
@@ -260,7 +260,7 @@ def reload(given: argparse.Namespace) -> None:
             before, master = set(server.workers()), server.process.pid if name == "reloading" else 0
             measuring.open_loop(replace(scenario, name=name), rate, given.seconds, master)
             if master and (before & set(server.workers()) or len(server.workers()) != given.workers):
-                sys.exit("the workers were not replaced within the round; take more --seconds")
+                sys.exit("the workers were not replaced within the round; use more --seconds")
     figures = measuring.figures()
     steady, reloading = (figures[Cell(name, OPEN_CONNECTIONS, "sepu, open loop")] for name in ("steady", "reloading"))
     targets = [
@@ -321,7 +321,7 @@ def prune(given: argparse.Namespace) -> None:
             with subprocess.Popen(command, stdout=subprocess.DEVNULL) as pruning:
                 measuring.served(SCENARIOS["match-1"], connections, given.seconds, "pruning")
                 if pruning.poll() is not None:
-                    sys.exit("the prune ended before the round; take more --results")
+                    sys.exit("the prune ended before the round; use more --results")
                 pruning.terminate()
         with connect(made.owner_url(EMPTY)) as owner:
             ((pruned,),) = owner.execute("select sum(pruned)::bigint from sepu.usage").fetchall()
@@ -371,7 +371,7 @@ def soak(given: argparse.Namespace) -> None:
 
 
 class Held(NamedTuple):
-    """What a process has: resident KiB, those of them that no other process shares, and open files."""
+    """What a process has: resident KiB, those among them that it shares with no other, and open files."""
 
     kib: int
     private: int
@@ -384,7 +384,7 @@ class Held(NamedTuple):
 
 
 def _conclude(given: argparse.Namespace, measuring: Measuring, found: Sequence[Target], text: str = "") -> None:
-    """Prints the conditions and the tables, and leaves them in a file."""
+    """Prints the conditions and the tables, and writes them to a file."""
     settings = {key: value for key, value in vars(given).items() if key not in {"run", "key", "scenarios"}}
     busy = max(one.busy for samples in measuring.samples.values() for one in samples)
     text = text or report.measured(measuring.figures())
@@ -400,7 +400,7 @@ settings: {settings}\n\n{text}"""
 
 
 def _run() -> str:
-    """Keeps the idempotency keys of a round apart from all others'."""
+    """Returns what makes the idempotency keys of a round unique."""
     return token_hex(6)
 
 

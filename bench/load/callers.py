@@ -1,4 +1,4 @@
-"""What a caller waits for: matches through `sepu_client`, beside a raw socket and the HTTP clients of Python.
+"""What a caller waits for: matches through `sepu_client`, compared with a raw socket and Python's HTTP clients.
 
 Each caller runs in a process of its own, sends the same request with a new idempotency key each time, and reads the
 JSON of each answer.
@@ -30,7 +30,7 @@ BODY = b'{"colors":[{"r":200,"g":60,"b":35}],"top":1}'
 
 @dataclass(frozen=True, slots=True)
 class Calling:
-    """What a caller is to do: so many calls at a time for some seconds."""
+    """A caller's task: `at_a_time` calls at the same time, for `seconds`."""
 
     who: str
     address: str  # HOST:PORT

@@ -1,4 +1,4 @@
-"""The HTTP client: in a process of its own, a connection a request at a time, nothing between it and the socket.
+"""The HTTP client: in its own process, one request at a time per connection, nothing between it and the socket.
 
 A library would take longer for a request than the service does. This one makes requests before it sends them, and
 checks each answer after all have come: its status, its body, whether it is a replay.
@@ -35,9 +35,9 @@ _OF_AN_ADDRESS = 100  # idle connections: well within the worker's limit for one
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a client is to do: for `seconds`, or `requests`; with a `rate` in an open loop."""
+    """A client's task: for `seconds`, or `requests`; with a `rate`, in an open loop."""
 
-    address: str  # HOST:PORT, or several with commas, which take turns
+    address: str  # HOST:PORT, or several, separated by commas, which take turns
     scenario: Scenario
     connections: int
     seed: str
@@ -47,12 +47,12 @@ class Job:
     warm_up: float = WARM_UP_SECONDS
     rate: float | None = None
     key: str = ""
-    watched: Mapping[str, int] = field(default_factory=dict)  # families of processes, by their first
-    reloads: int = 0  # the master whose workers are replaced from the beginning on
+    watched: Mapping[str, int] = field(default_factory=dict)  # process ids by name; their children count too
+    reloads: int = 0  # the master whose workers are replaced from the start
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process and its children, of those that have ended too."""
+    """User and system time of a process and its children, also of ended ones."""
     process = psutil.Process(pid)
     spent = sum(process.cpu_times()[:4])
     for child in process.children():
@@ -129,7 +129,7 @@ class Client:
             self._connect()
 
     def forget(self) -> None:
-        self._answers: list[Answer] = []  # that are not checked yet
+        self._answers: list[Answer] = []  # not checked yet
         self._held = 0  # bytes of their bodies
         self._latencies: list[float] = []
         self._instants: list[float] = []
@@ -150,7 +150,7 @@ class Client:
         return self._sample(started, seconds if requests is None else elapsed, cpu)
 
     def ask_again(self, most: float = math.inf) -> int:
-        """Asks over the connections that are free, but at most so many, and waits for answers; returns how many."""
+        """Asks over free connections, at most `most`, and waits for answers; returns how many it asked."""
         asked = 0
         while self._free and asked < most:
             self._send()
@@ -159,9 +159,9 @@ class Client:
         return asked
 
     def open(self, seconds: float, rate: float) -> Sample:
-        """Asks at fixed instants, whatever has been answered; an ask that finds no connection free waits for one.
+        """Asks at fixed instants, whatever has been answered; if no connection is free, waits for one.
 
-        It has begun to wait at its instant, so a stall is in the latency of all whom it kept waiting.
+        Latency counts from that instant, so a stall is in the latency of every request that it delayed.
         """
         started, cpu = time.perf_counter(), time.process_time()
         number, asked = round(seconds * rate), 0
@@ -255,7 +255,7 @@ class Client:
         del self._busy[connection.opened.fileno()]
 
     def _settle(self) -> None:
-        """Waits for what is under way."""
+        """Waits for requests in flight."""
         end = time.perf_counter() + TIMEOUT_SECONDS
         while self._busy and (left := end - time.perf_counter()) > 0:
             self._receive(left)
@@ -272,7 +272,7 @@ class Client:
 
 @contextmanager
 def held(address: str, number: int) -> Iterator[int]:
-    """Opens so many connections that ask once and no more; yields how many of them the server keeps."""
+    """Opens `number` connections that ask once and no more; yields how many of them the server keeps."""
     needed = number + 200
     if allow_files(needed) < needed:
         raise SystemExit(f"{needed} open files are needed: raise `ulimit -Hn`")

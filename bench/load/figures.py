@@ -13,12 +13,12 @@ PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 class Sample:
     """What one client saw in one round."""
 
-    seconds: float  # of the window in which was asked
+    seconds: float  # of the window of the requests
     within: int  # right answers that came in it
-    latencies: list[float]  # sorted, of right answers; of an open loop from the intended sending
+    latencies: list[float]  # sorted, of right answers; in an open loop from the intended instant
     errors: Counter[str] = field(default_factory=Counter)  # by status and code
     busy: float = 0.0  # the client's own share of a core
-    cpu: dict[str, float] = field(default_factory=dict)  # seconds of each family of processes that it watched
+    cpu: dict[str, float] = field(default_factory=dict)  # seconds of the watched processes, by name
     right: int = 0  # right answers, the warm-up's too
 
     @classmethod
@@ -37,7 +37,7 @@ class Sample:
         return self.within / self.seconds
 
     def cpu_of_one(self) -> dict[str, float]:
-        """The same for a request."""
+        """CPU seconds of one request, by name."""
         requests = len(self.latencies) + self.errors.total()
         return {who: seconds / max(requests, 1) for who, seconds in self.cpu.items()}
 

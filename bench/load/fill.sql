@@ -1,6 +1,5 @@
--- As if each ample account had made as many requests of one colour, all of them load.age ago. The primary key is made
--- anew at the end, which takes a tenth of the time that keeping it would. A result is as large as that of one colour and
--- top 1.
+-- Stores load.results results for each ample account, load.age old, each as large as that of one colour and top 1.
+-- Making the primary key again at the end takes a tenth of the time that keeping it would.
 set synchronous_commit = off;
 set maintenance_work_mem = '512MB';
 alter table sepu.stored_result drop constraint stored_result_pkey;

@@ -20,7 +20,7 @@ REQUEST_ID = "00000000-0000-4000-8000-000000000000"
 
 
 def pgbench(url: str, weighted: Mapping[str, tuple[str, int]], connections: int, seconds: float) -> Sample:
-    """A script a transaction, prepared: what a client in C gets from this database."""
+    """Runs one prepared script per transaction: what a client in C gets from this database."""
     with tempfile.TemporaryDirectory(prefix="sepu-load-") as name:
         directory = Path(name)
         scripts: list[str] = []
@@ -35,7 +35,7 @@ def pgbench(url: str, weighted: Mapping[str, tuple[str, int]], connections: int,
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         if ended.returncode != 0:
             raise RuntimeError(f"pgbench: {ended.stderr.strip()}")
-        # Of each transaction a line: client, number, microseconds, script, and when it ended: seconds, microseconds.
+        # A line per transaction: client, number, microseconds, script, and when it ended: seconds, microseconds.
         rows = [line.split() for log in directory.glob("log.*") for line in log.read_text().splitlines()]
     done = [(int(row[2]) / 1e6, int(row[4]) + int(row[5]) / 1e6) for row in rows if row[2] != "failed"]
     if not done:

@@ -1,7 +1,7 @@
-"""A customer who pays, on one connection, beside a flood: does another's load cost him more than its share?
+"""A paying customer, on one connection, during a flood: does another's load cost them more than its share?
 
-Each flood is compared with one of as many connections that ask for `/healthz`, which asks nobody anything: so what the
-flood takes from the two cores by itself is in both.
+Each flood is compared with one of as many connections that ask for `/healthz`, which needs no database: so both include
+what a flood itself takes from the two cores.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ CASES = (
     Case("readyz", 300, "/readyz"),
     Case("limited-account", 1000, Scenario("limited", ("match-1",), only=LIMITED_NUMBER)),
     Case("slow-commits", 48, Scenario("charging", ("match-1",), only=2), slow_commits=True),
-    # They name the account that asks, or any of many, which the workers do not remember.
+    # They name the customer's account, or one of many, which workers do not remember.
     Case("made-up-keys", 48, Scenario("made-up", ("match-1",), only=1, made_up=True)),
     Case(
         "made-up-keys-of-100k",

@@ -1,4 +1,4 @@
-"""The embedded Postgres beside a synchronous standby on the same machine, and what the two hold in the end."""
+"""The embedded Postgres with a synchronous standby on the same machine, and what both hold in the end."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ def replicated(made: Cluster, accounts: int) -> Iterator[tuple[str, str]]:
 
 
 def wrong(owner: psycopg.Connection, standby_url: str, answered: Mapping[str, int]) -> dict[str, int]:
-    """Counts what must not be, on both machines; of each run so many keys were answered."""
+    """Counts faults in both; `answered` has the number of answered keys of each run."""
 
     def of(connection: psycopg.Connection, query: str, *values: str) -> int:
         ((count,),) = connection.execute(query.encode(), values).fetchall()

@@ -9,7 +9,7 @@ from bench.load.callers import RAW
 from bench.load.figures import Figures
 
 Who = str  # pgbench, sepu, or another side of a comparison
-# What the figures of some are compared with, of the same scenario at the same concurrency.
+# What a side's figures are compared with, in the same scenario at the same concurrency.
 FLOORS: Mapping[Who, Who] = {"sepu": "pgbench", "beside it": "beside /healthz"}
 PHYSICAL_LIMIT = "physical limit"  # its parts: a bare durable insert, and a constant over HTTP
 
@@ -32,7 +32,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A bound of what is to be reached; NaN stands for what was not measured."""
+    """A figure and its bound; NaN if it was not measured."""
 
     what: str
     figure: float
@@ -88,7 +88,7 @@ def measured(figures: Mapping[Cell, Figures]) -> str:
 
 
 def targets(figures: Mapping[Cell, Figures]) -> list[Target]:
-    """Those that can be told from the figures: by p50 on one connection, by rate on several."""
+    """The targets that the figures allow: by p50 on one connection, by rate on several."""
     found: list[Target] = []
     for scenario, connections, bound, goal in AGAINST_PGBENCH:
         cell = Cell(scenario, connections, "sepu")
@@ -112,7 +112,7 @@ def on(connections: int) -> str:
 
 
 def called(figures: Mapping[Cell, Figures]) -> str:
-    """A row for each caller, beside the raw socket."""
+    """A row for each caller, compared with the raw socket."""
     rows = []
     for cell, found in figures.items():
         floor = figures[cell._replace(who=RAW)]
@@ -123,7 +123,7 @@ def called(figures: Mapping[Cell, Figures]) -> str:
 
 
 def caller_targets(figures: Mapping[Cell, Figures]) -> list[Target]:
-    """What the clients may take, one call at a time: by p50 beside a raw socket, and by processor time."""
+    """What the clients may take, one call at a time: by p50 compared with a raw socket, and by processor time."""
     found: list[Target] = []
     alone = {cell.who: each for cell, each in figures.items() if cell.connections == 1}
     for who, most, cpu in (("sepu_client.Client", 1.15, 110), ("sepu_client.AsyncClient", 1.3, 180)):
@@ -138,7 +138,7 @@ def no_errors(figures: Mapping[Cell, Figures]) -> Target:
 
 
 def ratios_of_p99(figures: Mapping[Cell, Figures], text: str, name: str, other: str, most: float) -> list[Target]:
-    """Returns the target that p99 of one scenario is at most so many times that of another, for each load."""
+    """Returns the target that p99 of one scenario is at most `most` times that of another, for each load."""
     return [
         Target(f"{on(cell.connections)}: {text}", found.p99 / figures[cell._replace(scenario=other)].p99, most)
         for cell, found in figures.items()
@@ -147,7 +147,7 @@ def ratios_of_p99(figures: Mapping[Cell, Figures], text: str, name: str, other: 
 
 
 def skew_targets(figures: Mapping[Cell, Figures]) -> list[Target]:
-    """What batches win where most charges are one account's: nothing is lost with few clients, much won with many."""
+    """What batches gain if most charges are one account's: nothing is lost with few clients, much gained with many."""
     found: list[Target] = []
     for cell, ours in figures.items():
         if cell.who == "sepu":
@@ -162,7 +162,7 @@ def skew_targets(figures: Mapping[Cell, Figures]) -> list[Target]:
 
 
 def neighbours_targets(figures: Mapping[Cell, Figures]) -> list[Target]:
-    """What a customer keeps of what it would have beside a flood that asks nobody anything."""
+    """The share of its answers during a `/healthz` flood that a customer keeps."""
     found: list[Target] = []
     for cell, ours in figures.items():
         if cell.who == "beside it":

@@ -44,10 +44,10 @@ Kind = Literal["match-1", "match-5x3", "search", "usage", "library"]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """`kinds` are weighted by repetition. The accounts are as many, unless it is the `only` one.
+    """`kinds` are weighted by repetition. `accounts` is their number; `only` is the only one that asks.
 
-    With `zipf`, account k is drawn in proportion to k to the power of minus that; else all are drawn alike.
-    With `made_up`, each request has a key of its own, well-formed and never issued, that names the account.
+    With `zipf`, account k is drawn in proportion to k to the power of -`zipf`; otherwise uniformly.
+    With `made_up`, each request has its own key, well-formed and never issued, that names the account.
     """
 
     name: str
@@ -80,9 +80,9 @@ SCENARIOS = {
 
 
 def asks(scenario: Scenario, seed: str, run: str, key: str = "") -> Callable[[], Ask]:
-    """Makes up requests without end; `run` keeps their idempotency keys apart from all others'.
+    """Makes requests without end; `run` makes their idempotency keys unique.
 
-    With a key all are that account's, whatever the scenario says.
+    With a key, all are its account's, whatever the scenario says.
     """
     rng = random.Random(run)
     questions = {kind: list(_questions(kind)) for kind in set(scenario.kinds)}
@@ -173,7 +173,7 @@ def bare_insert(run: str) -> dict[str, tuple[str, int]]:
 
 
 def first_executions(scenario: Scenario, run: str, number: int = REPLAYED) -> str:
-    """A statement that charges for as many keys: those that the scripts of a scenario of replays replay."""
+    """A statement that charges `number` keys, which the scripts of a scenario of replays replay."""
     (kind,) = set(scenario.kinds)
     return (
         f"select count(*) from (select n, 1 + n % {scenario.accounts} as a from generate_series(1, {number}) n) k,"

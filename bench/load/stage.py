@@ -39,7 +39,7 @@ class Cluster:
         return make_conninfo(self.url, dbname=database)
 
     def make_empty(self, accounts: int) -> str:
-        """A new database with nothing but accounts, and a table of the floor's; the URL of the service's role."""
+        """Makes a database with only accounts and the floor's table; returns the URL of the service's role."""
         with connect(self.url) as root:
             root.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(EMPTY)))
         url = self.prepare(EMPTY, accounts)
@@ -62,7 +62,7 @@ class Cluster:
                 root.execute("select pg_reload_conf()")
 
     def prepare(self, database: str, accounts: int, results: int = 0) -> str:
-        """A database that is made once, and then kept; the URL of the service's role."""
+        """Makes a database once, and keeps it; returns the URL of the service's role."""
         with connect(self.url) as root:
             if not root.execute("select from pg_database where datname = %s", [database]).fetchall():
                 root.execute(sql.SQL("create database {}").format(sql.Identifier(database)))
@@ -85,7 +85,7 @@ def fill(connection: psycopg.Connection, results: int, days: int = 0) -> None:
 
 
 def settle(owner: psycopg.Connection, *, filled: bool) -> None:
-    """Leaves the database no work of the preparation to do while it is measured.
+    """Finishes the work of the preparation before the database is measured.
 
     Empty tables are not analysed: once Postgres has seen that a table has no rows, it plans to read all of it, and
     keeps that plan until it analyses the table again, when it has thousands.
@@ -110,9 +110,9 @@ def settings_of(connection: psycopg.Connection) -> dict[str, str]:
 
 
 def scans(connection: psycopg.Connection) -> dict[str, dict[str, int]]:
-    """How the ledger's tables were read, and how many of their updates stayed on the page. Each read should be a probe.
+    """How the ledger's tables were read, and how many updates stayed on the page. Each read should use an index.
 
-    The preparation makes a handful of sequential scans; one a request is a plan made for an empty table.
+    The preparation makes a handful of sequential scans; one per request means a plan made for an empty table.
     """
     rows = connection.execute(
         "select relname, seq_scan, idx_scan, n_tup_upd, n_tup_hot_upd from pg_stat_user_tables"

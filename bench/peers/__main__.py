@@ -84,9 +84,9 @@ def triples(rows: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> list[tup
 
 
 def timed(peers: Sequence[Sequence[Call]], pairs: int = 0) -> list[Row]:
-    """A row for each peer, sepu first, from its calls, which are the same questions in the same order.
+    """A row for each peer, sepu first, from its calls; all answer the same questions in the same order.
 
-    Where each thing stands for so many `pairs`, their rate is told.
+    If each thing stands for several `pairs`, the row has their rate.
     """
     if peers[0][0].fault:
         sys.exit(f"{peers[0][0].who}: {peers[0][0].fault}")

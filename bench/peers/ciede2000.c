@@ -1,4 +1,4 @@
-/* The peer that a C programmer would write: the textbook's formula with libm, and a full scan. */
+/* The peer that a C programmer would write: the textbook formula with libm, and a full scan. */
 #include <math.h>
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 """Own palettes and whole images: sepu with an index, without, and what its users would take instead.
 
 The nearest one of each colour. Peers that are not exact are timed too, with the number of answers that differ from
-those of a full scan.
+sepu's.
 """
 
 from collections.abc import Callable, Iterator
@@ -76,7 +76,7 @@ def of_pillow(palette: NDArray[np.float64]) -> Batch:
 
 
 def of_peer(peer: type[Colours], palette: NDArray[np.float64]) -> Timed:
-    """Takes so many colours at a time as its pairs fit the cache."""
+    """Takes fewer colours at a time from larger palettes, so that the pairs fit the cache."""
     made, rows = peer(palette), max(1, peer.rows * 161 // len(palette))
     return peer.name, lambda rgb: made.nearest_batch(np.asarray(rgb, dtype=float))[:, 0], rows
 
@@ -167,7 +167,7 @@ def lab_queries() -> Iterator[Table]:
 
 
 def index_sizes() -> Table:
-    """What an index takes for how many nearest colours."""
+    """The size of an index and the time to build it, by k."""
     rows: list[Row] = []
     for size in INDEXED:
         palette = sepu.Palette(random_palette(size), scale=255)
@@ -175,7 +175,7 @@ def index_sizes() -> Table:
             began = perf_counter()
             index = palette.build_index(k=k)
             rows.append((f"{size:,}, k = {k}", f"{len(index) / 1e6:.3g} MB", f"{perf_counter() - began:.2g} s"))
-    return "the index of so many own colours: its size, and the time to build it", rows
+    return "the index of a palette, by its colours and k: its size, and the time to build it", rows
 
 
 def compared(batches: list[Timed], rgb: NDArray[Any], width: int = 1) -> list[Row]:

@@ -27,7 +27,7 @@ def seconds(calls: Sequence[Call]) -> list[float]:
     """Returns the median time for one colour, pair or query, of each call."""
     timers = []
     for call in calls:
-        # Written out, because the time would include that of a lambda or an unpacking.
+        # Written out: a lambda or an unpacking would add to the time.
         names = {f"a{number}": argument for number, argument in enumerate(call.arguments)}
         timers.append(Timer(f"run({', '.join(names)})", globals={"run": call.run, **names}))
     numbers = [max(1, round(BLOCK / min(timer.repeat(3, 1)))) for timer in timers]

@@ -1,6 +1,6 @@
 """The image's HEALTHCHECK: whether the service answers where its environment says that it listens.
 
-It asks /healthz, not /readyz: a service that waits for its database has nothing to gain from being restarted.
+It asks /healthz, not /readyz: a restart does not help a service that waits for its database.
 """
 
 import os

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Run once by the image of Postgres, when the cluster is new: the database, the role that owns its schema, the one that
-# serves, those of the console and of events, and the one that monitors. The passwords are those that they connect with.
+# The image of Postgres runs this once, on a new cluster: makes the database, and roles for its owner, the service, the
+# console, events and monitoring, with the passwords that they connect with.
 set -eu
 trap '[ $? = 0 ] || echo "roles.sh failed, see above; then start again: docker compose down --volumes" >&2' EXIT
 export PGUSER="$POSTGRES_USER" PGDATABASE=postgres
@@ -33,11 +33,11 @@ create role sepu_monitor login in role pg_monitor;
 create database sepu owner sepu_owner template template0 encoding 'UTF8' locale 'C';
 revoke all on database sepu from public;
 grant connect on database sepu to sepu_service, sepu_console, sepu_events;
--- The files of a sort: no role can raise that itself.
+-- For the files of a sort: no role can raise this itself.
 alter role sepu_service set temp_file_limit = '1GB';
 alter role sepu_console set temp_file_limit = '1GB';
 alter role sepu_events set temp_file_limit = '1GB';
--- What every role may write, and only a superuser can take away: large objects, and messages in the WAL.
+-- What every role may write unless a superuser revokes it: large objects, and messages in the WAL.
 \connect sepu
 select 'revoke execute on function ' || oid::regprocedure || ' from public' from pg_proc
  where proname in ('lo_creat', 'lo_create', 'lo_from_bytea', 'pg_logical_emit_message') \gexec

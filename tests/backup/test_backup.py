@@ -396,7 +396,7 @@ def test_old_backups_are_deleted_with_their_wal_and_the_oldest_kept_can_be_recov
     assert back_up(keep=0).returncode != 0
     held = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
-    assert back_up().stderr == "backup: another one runs\n"
+    assert back_up().stderr == "backup: another one is running\n"
     os.close(held)
 
     first_kept, _ = kept[2]
@@ -457,7 +457,7 @@ def test_the_archive_command_survives_its_own_crash(tmp_path: Path) -> None:
         copy.write_bytes(damage)
         refused = archive()
         assert refused.returncode == 1
-        assert f"{copy} is of another cluster, or damaged" in refused.stderr
+        assert f"{copy} is from another cluster, or damaged" in refused.stderr
         assert copy.read_bytes() == damage
 
     # Content reaches the disk before the name, and both before Postgres may delete its own segment.

@@ -308,7 +308,7 @@ def test_masked_values_are_refused() -> None:
         ([0xC83C23, 0xFFFFFF, 0], "sepu.hex_to_rgb"),
         ([200, 60, 35, 255, 0], r"\(5,\)$"),
         (np.array([[1, 2, None]]), r"dropna\(\)"),
-        (np.fromiter([(1, 2, 3), (4, 5, 6)], object), r"not object; of a column of tuples take rgb\.tolist\(\)$"),
+        (np.fromiter([(1, 2, 3), (4, 5, 6)], object), r"not object; for a column of tuples: rgb\.tolist\(\)$"),
     ],
 )
 def test_a_refusal_says_what_may_be_meant(values: Any, hint: str) -> None:
@@ -476,14 +476,14 @@ def test_what_is_no_hex_is_named(wrong: object) -> None:
     for form in forms:
         with pytest.raises(ValueError, match=rf"^hex\[2\] is {re.escape(repr(wrong))}, which is not HEX: "):
             hex_to_rgb(form)
-    with pytest.raises(ValueError, match=r"^hex\[1, 0\] is .*: write '#C83C23'|leave out what is missing"):
+    with pytest.raises(ValueError, match=r"^hex\[1, 0\] is .*: write '#C83C23'|leave out missing values"):
         hex_to_rgb(np.array([["#fff"], [wrong]], object))
 
 
 @pytest.mark.parametrize("missing", [None, float("nan")])
 def test_a_missing_text_is_named(missing: object) -> None:
     texts = np.array(["#fff", missing], np.dtypes.StringDType(na_object=missing))
-    with pytest.raises(ValueError, match=rf"^hex\[1\] is {missing}, which is not HEX: leave out what is missing"):
+    with pytest.raises(ValueError, match=rf"^hex\[1\] is {missing}, which is not HEX: leave out missing values"):
         hex_to_rgb(texts)
 
 
@@ -508,7 +508,7 @@ def test_hex_as_whole_numbers() -> None:
         with pytest.raises(ValueError, match=rf"^hex\[1\] is {outside}, which is not HEX: write 0x000000 to 0xFFFFFF"):
             hex_to_rgb([1, outside])
     for values in ([1.0], [True], [None], [b"#fff", None]):
-        with pytest.raises(TypeError, match=r"^HEX is texts such as '#C83C23', or whole numbers"):
+        with pytest.raises(TypeError, match=r"^HEX must be texts such as '#C83C23', or whole numbers"):
             hex_to_rgb(values)  # type: ignore[arg-type]
 
 

@@ -19,7 +19,7 @@ from tools.dist.tryout import pythons, tryout
 
 
 def make_sdist(distribution: Distribution) -> bool:
-    """Leaves the sdist alone in the distribution's dist/."""
+    """Builds the sdist, as the only file of the distribution's dist/."""
     shutil.rmtree(distribution.dist, ignore_errors=True)
     return check(distribution, [build.sdist(distribution, distribution.dist)])
 
@@ -41,7 +41,7 @@ def make_wheel(distribution: Distribution) -> bool:
 
 
 def build_wheels(sdist: Path, target: Path, found: dict[str, str]) -> dict[str, Path]:
-    """Builds the wheel for each of these CPythons: one for all, but each without a GIL needs its own compiled one."""
+    """Builds one wheel for all these CPythons; if it is compiled, each one without a GIL has its own."""
     common = build.wheel(sdist, target)
     return {
         version: build.wheel(sdist, target, python=python) if version in FREE_THREADED and not pure(common) else common
@@ -50,7 +50,7 @@ def build_wheels(sdist: Path, target: Path, found: dict[str, str]) -> dict[str, 
 
 
 def reproduce(distribution: Distribution) -> bool:
-    """Builds the sdist once more, and of the one in dist/ the wheels; compares them with those in dist/."""
+    """Builds the sdist again, and the wheels from the sdist in dist/; compares them with those in dist/."""
     dist = distribution.dist
     [published] = dist.glob("*.tar.gz")
     for wheel in dist.glob("*.whl"):

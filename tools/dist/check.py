@@ -54,7 +54,7 @@ def read_sbom(wheel: Path) -> tuple[str, str]:
 
 
 def other_tools(wheel: Path) -> list[str]:
-    """What a wheel was made with, by its SBOM, and has another version here."""
+    """The tools that a wheel was made with, by its SBOM, and that have another version here."""
     about = json.loads(read_sbom(wheel)[1])["metadata"]
     made_with = [*about["tools"]["components"], *about["component"].get("components", [])]
     return [
@@ -88,7 +88,7 @@ def sbom(wheel: Path) -> list[str]:
 
 
 def check(distribution: Distribution, files: Iterable[Path]) -> bool:
-    """Says what is wrong, and whether nothing is."""
+    """Prints what is wrong; returns whether nothing is."""
     good = True
     for file in files:
         click.echo(f"\n{file.name}: {file.stat().st_size:,} bytes")
@@ -103,7 +103,7 @@ def check(distribution: Distribution, files: Iterable[Path]) -> bool:
 
 
 def installable(lock: Path, python: str, platform: str) -> bool:
-    """Whether wheels alone satisfy a lock there; what is missing is said by uv."""
+    """Whether wheels alone satisfy a lock there; uv prints what is missing."""
     uv = [str(BIN / "uv"), "pip", "install", "--quiet", "--dry-run"]
     wanted = ["--python-platform", platform, "--require-hashes", "--only-binary", ":all:", "-r", str(lock)]
     with TemporaryDirectory() as target:  # a dry run too writes a lock file there

@@ -23,7 +23,7 @@ FREE_THREADED = ["3.14t", "3.15t"]
 SOURCES = ("src/", "cext/", "data/")
 # What setuptools adds to an sdist.
 GENERATED = ("PKG-INFO", "setup.cfg", "src/*.egg-info/*")
-# What must not be in an sdist, though git tracks it: MANIFEST.in says what else is. A star stands for slashes, too.
+# What git tracks but an sdist must not hold; MANIFEST.in says what it does. A star matches slashes, too.
 UNPUBLISHED = (
     "*.env", ".*", "*/.*", "bench/*", "client/*", "deploy/*", "tools/*", "Dockerfile", "compose.yaml",
 )  # fmt: skip
@@ -31,7 +31,7 @@ UNPUBLISHED = (
 
 @dataclass(frozen=True)
 class Distribution:
-    """What has a name and a version of its own."""
+    """A project with its own name and version."""
 
     root: Path  # with its pyproject.toml, and what is built in dist/
 
@@ -105,9 +105,9 @@ def pure(wheel: Path) -> bool:
 
 
 def held(file: Path) -> set[str]:
-    """The files that a wheel or an sdist does hold; those of an sdist without the directory that they are all in.
+    """The files that a wheel or an sdist does hold; those of an sdist without its top directory.
 
-    A module for one CPython without a GIL is named as those with the stable ABI.
+    A module for one CPython without a GIL gets the name of one with the stable ABI.
     """
     if file.suffix == ".whl":
         with ZipFile(file) as wheel:

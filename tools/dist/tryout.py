@@ -1,4 +1,4 @@
-"""Tries a wheel in new environments of a CPython; sepu's by what cibuildwheel is told, and as a server.
+"""Tries a wheel in new environments of a CPython; sepu's with cibuildwheel's settings, and as a server.
 
 Away from the checkout, with nothing on the PATH but the environment and curl: no compiler.
 """
@@ -24,7 +24,7 @@ import sys, sysconfig
 version = "%d.%d" % sys.version_info[:2] + "t" * bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 print(sys.implementation.name, version)
 """
-# In cibuildwheel's words, and not in its settings: a pure wheel needs no cibuildwheel.
+# In cibuildwheel's terms, but not in its settings: a pure wheel needs no cibuildwheel.
 CLIENT_TRIAL = {
     "before-test": "pip install --require-hashes --only-binary :all: -r {project}/requirements/client.txt",
     "test-sources": [
@@ -55,13 +55,13 @@ SERVER_TRIAL = {
 
 
 def pythons() -> dict[str, str]:
-    """One CPython of each version that we support, by version; those without a GIL have a t behind it."""
+    """One CPython of each version that we support, by version; those without a GIL end with a t."""
     versions = [*SEPU.pythons, *FREE_THREADED]
     places = [sys.executable, *(place for version in versions if (place := shutil.which(f"python{version}")))]
     places += map(str, sorted((Path.home() / ".pyenv" / "versions").glob("*/bin/python3")))
     found: dict[str, str] = {}
     for python in places:
-        # a shim of pyenv may be there and lead nowhere
+        # pyenv's shim may exist and lead nowhere
         asked = subprocess.run([python, "-c", ABOUT], capture_output=True, check=False, text=True)
         if asked.stdout.startswith("cpython "):
             found.setdefault(asked.stdout.split()[1], python)
@@ -70,7 +70,7 @@ def pythons() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Trial:
-    """A project's directory, and what cibuildwheel is told of testing it."""
+    """A project's directory, and cibuildwheel's settings for testing it."""
 
     project: Path
     settings: dict[str, Any]
@@ -84,7 +84,7 @@ class Trial:
 
 
 def trials(distribution: Distribution, sdist: Path, place: Path, version: str) -> Iterator[Trial]:
-    """What its wheel is tried by with this version of CPython."""
+    """The trials of its wheel with this version of CPython."""
     if distribution == CLIENT:
         yield Trial(ROOT, CLIENT_TRIAL)  # its sdist has no tests
     else:
@@ -99,7 +99,7 @@ def trials(distribution: Distribution, sdist: Path, place: Path, version: str) -
 
 
 def tryout(distribution: Distribution, wheel: Path, sdist: Path, version: str, python: str) -> bool:
-    """Installs and tests the wheel, and says what came of it; whether it works."""
+    """Installs and tests the wheel, and prints the outcome; returns whether it works."""
     said: list[str] = []
     with TemporaryDirectory(prefix="sepu-tryout-") as directory:
         good = all(
@@ -111,7 +111,7 @@ def tryout(distribution: Distribution, wheel: Path, sdist: Path, version: str, p
 
 
 def perform(trial: Trial, wheel: Path, python: str, place: Path, say: Callable[[str], None] = click.echo) -> bool:
-    """Performs a trial in the new directory `place`; whether it succeeds."""
+    """Performs a trial in the new directory `place`; returns whether it succeeds."""
     for name in trial.settings["test-sources"]:
         copy = place / "cwd" / name
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ def perform(trial: Trial, wheel: Path, python: str, place: Path, say: Callable[[
     path = place / "env" / "bin"
     if curl := shutil.which("curl"):
         (path / "curl").symlink_to(curl)
-    # pip's own settings stay: an index of a company's own, for one
+    # pip's own settings stay: a company may have its own index
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SEPU_"))}
     # with CI, hypothesis sets no deadline: a slow machine is not a fault
     variables |= {"CI": "true", "PATH": str(path), "PIP_QUIET": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}

@@ -2,7 +2,7 @@
 
 import textwrap
 
-# Of each language its name on a tab, how its code is marked up, and what comes once before the calls.
+# For each language: its name on a tab, the markup of its code, and the code before its calls.
 LANGUAGES = {
     "curl": ("console", ""),
     "Python": (
@@ -25,7 +25,7 @@ Sepu sepu = new Sepu(System.getenv("SEPU_URL"), System.getenv("SEPU_API_KEY"),
     "Shell": ("sh", ""),
 }
 
-# The clients to copy, but for the shell's, have no call for the library.
+# The clients to copy, except the shell's, have no call for the library.
 CALLS: dict[str, dict[str, str]] = {
     "matchColors": {
         "curl": """\

@@ -12,7 +12,7 @@ _CEXT = Path(__file__).parents[2] / "cext"
 _DOCUMENTED = re.compile(
     r'^ *(?:cdef class|def) (\w+)(?:(?!\n\n).)*?:\n +"""(?:[^\n]*\\n--\\n\n)?(.*?)"""', re.MULTILINE | re.DOTALL
 )
-# An asterisk outside code: Markdown would read L*a*b* as an emphasis.
+# An asterisk outside code: Markdown would read L*a*b* as emphasis.
 _ASTERISK = re.compile(r"(`[^`]*`)|\*")
 
 

@@ -28,7 +28,7 @@ ELSEWHERE = {
     "client/CHANGELOG.md": "client-changelog.md",
     "data/README.md": "data.md",
 }
-# The word that installs the package: here because the site is built without it.
+# The name that installs the package; read from its file, because the site is built without the package.
 _PACKAGE: str = runpy.run_path(str(ROOT / "src" / "sepu" / "extras.py"))["PACKAGE"]
 _UNTIL = re.compile(r"^Until sepu is on PyPI.*?\n\n", re.MULTILINE | re.DOTALL)
 _SUPPORT = re.compile(r"(\b(?:ask|give|from|send|when|to)\s)support\b(?!`)", re.IGNORECASE)

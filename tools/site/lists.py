@@ -1,4 +1,4 @@
-"""Whether the lists of a page are shown as they were written: Python-Markdown nests blocks from four spaces on only."""
+"""Whether the lists of a page are shown as they were written: Python-Markdown nests blocks only from four spaces."""
 
 import re
 from html.parser import HTMLParser
@@ -9,7 +9,7 @@ _MARKER = re.compile(r"^ *(?:> *)?(?:[-*+]|(\d+)\.)[ \t]+(?=\S)", re.MULTILINE)
 
 
 def fault(markdown: str, html: str) -> str | None:
-    """The first item that is shown otherwise, if there is one."""
+    """The first item that is shown differently, if there is one."""
     written = [number or "-" for number in _MARKER.findall(_FENCE.sub("", markdown))]
     page = _Page()
     page.feed(html)

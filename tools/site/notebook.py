@@ -19,7 +19,7 @@ PICTURE = PAGE.parent / "images" / "coffee-named.png"
 
 _EXAMPLES = re.compile(r"^```pycon\n(.*?)^```$\n*", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"^(?:>>>|\.\.\.) ?(.*)$", re.MULTILINE)
-# A person sees the records as such; the page prints them.
+# The notebook also displays these records, which the page only prints.
 _SHOWN = "colors"
 _LINK = "This page is also [a notebook](photograph.ipynb), where"
 

@@ -126,7 +126,7 @@ def charge() -> str:
 
 
 def request() -> str:
-    """The way of a metered request through the service."""
+    """The path of a metered request through the service."""
     steps: tuple[_Step, ...] = (
         (0, 1, "POST /v1/match over TLS"),
         (1, "ends TLS, limits each address"),
@@ -265,7 +265,7 @@ def _text(x: float, y: float, text: str, kind: str = "scale") -> str:
 
 
 def _svg(width: float, height: float, shapes: Iterable[str], title: str) -> str:
-    """On a ground of its own, which is as light or dark as the page in a browser."""
+    """On its own background, which is light or dark as the browser prefers."""
     style: Sequence[str] = (
         ":root { --ground: #fff; --ink: #333; --pale: #555; --line: #ccc }",
         "@media (prefers-color-scheme: dark) { :root { --ground: #1e2129; --ink: #ddd; --pale: #bbb; --line: #555 } }",

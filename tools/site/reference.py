@@ -1,4 +1,4 @@
-"""The reference of the HTTP interface, from the OpenAPI document: all that it says. An unknown keyword is an error."""
+"""The reference of the HTTP interface: all of the OpenAPI document. An unknown keyword is an error."""
 
 import json
 import re
@@ -48,10 +48,10 @@ def reference(document: _Node, tabs: Callable[[str], str] = lambda _: "") -> str
 
 
 def _members(node: _Node, *names: str) -> tuple[Any, ...]:
-    """Those members, and an error if there are others: nothing of the document is left out in silence."""
+    """Returns these members. Raises ValueError for others: nothing of the document is left out in silence."""
     unknown = set(node) - set(names)
     if unknown:
-        raise ValueError(f"the reference cannot tell {', '.join(sorted(unknown))} of {dict(node)}")
+        raise ValueError(f"the reference cannot show {', '.join(sorted(unknown))} of {dict(node)}")
     return tuple(node.get(name) for name in names)
 
 
@@ -73,7 +73,7 @@ def _error(name: str, example: _Node) -> tuple[str, str]:
 def _scheme(scheme: _Node) -> str:
     kind, name, description = _members(scheme, "type", "scheme", "description")
     if (kind, name) != ("http", "bearer"):
-        raise ValueError(f"the reference cannot tell the security scheme {kind} {name}")
+        raise ValueError(f"the reference cannot show the security scheme {kind} {name}")
     return f"**Authorization.** Every request carries {_code('Authorization: Bearer …')}. {description}"
 
 
@@ -244,7 +244,7 @@ def _codes(values: Iterable[object]) -> str:
 
 
 def _code(value: object) -> str:
-    """As code, which Markdown must not read: a pattern has all of its signs."""
+    """As code, escaped from Markdown: a pattern has all of its special characters."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     entities = re.sub(r"[^\w ,./-]", lambda sign: f"&#{ord(sign[0])};", text)
     return f"<code>{entities}</code>"

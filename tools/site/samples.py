@@ -75,7 +75,7 @@ def requests(document: _Node) -> Iterator[Request]:
 
 
 def collection(document: _Node) -> dict[str, Any]:
-    """Returns the Postman collection. Each sending makes a key; a replay repeats the last one."""
+    """Returns the Postman collection. Each send makes a key; a replay repeats the last one."""
     items = []
     for request in requests(document):
         items.append(_item(request, request.summary))

@@ -10,8 +10,8 @@ declare
     v_function  regprocedure;
     v_delegated boolean;
 begin
-    -- These come first: otherwise Citus would turn account, which refers to plan, into another kind of table first, and
-    -- copy it twice.
+    -- Reference tables come first. Without this setting, Citus would turn account, which refers to plan, into a local
+    -- Citus table in between, and copy it twice.
     perform set_config('citus.enable_local_reference_table_foreign_keys', 'off', true);
 
     for v_table in

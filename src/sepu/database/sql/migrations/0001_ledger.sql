@@ -1,9 +1,8 @@
--- The ledger's tables. All but the plans', key_secret, audit_run and probe are led by account_id, in every key and
--- constraint, so that a distributed Postgres can place an account and everything that belongs to it on one node.
+-- The ledger's tables. All but the plans', key_secret, audit_run and probe have account_id first in every key and
+-- constraint, so that a distributed Postgres can place all rows of an account on one node.
 --
--- Postgres reads and plans the text of a table's checks anew in each statement that writes to it: with a check of each
--- form they were 30 % of a charge. So what a charge writes has only those that guard the sums; its form is the
--- function's to look at (meter_one).
+-- Postgres parses and plans a table's checks again in each statement that writes to it: checks of every form took 30 %
+-- of a charge. So the tables that a charge writes have only checks that guard sums; meter_one checks the rest.
 
 create table sepu.plan (
     plan_id             text    not null,
@@ -13,13 +12,13 @@ create table sepu.plan (
     constraint plan_requests_positive check (requests_per_minute >= 1)
 );
 
--- What a plan allows of each meter in a month. A meter exists where a plan has a limit for it. A charge that takes a
--- counter to one of the percentages of its limit is an event.
+-- A plan's monthly limit for each meter. A meter exists if a plan has a limit for it. A charge that takes a counter to
+-- a threshold, in percent of its limit, is an event.
 create table sepu.plan_limit (
     plan_id    text     not null,
     meter      text     not null,
     units      integer  not null,
-    thresholds bigint[] not null default '{80,95,100}',   -- ascending; none: no events
+    thresholds bigint[] not null default '{80,95,100}',   -- ascending; empty: no events
     constraint plan_limit_pkey primary key (plan_id, meter),
     constraint plan_limit_plan_fkey foreign key (plan_id) references sepu.plan (plan_id),
     constraint plan_limit_meter_form check (meter ~ '^[a-z][a-z0-9_]{0,63}$'),
@@ -29,8 +28,8 @@ create table sepu.plan_limit (
                and 1 <= all (thresholds) and 100 >= all (thresholds))
 );
 
--- What each plan allowed since when. A past month is billed by it; no request reads it. No foreign key: what a deleted
--- plan allowed stays known.
+-- What each plan allowed, and since when. The bills of past months need it; requests do not. No foreign key: the rows
+-- outlive their plan.
 create table sepu.plan_allowance (
     plan_id text        not null,
     allowed text        not null,   -- a meter, or requestsPerMinute
@@ -44,10 +43,10 @@ create table sepu.account (
     plan_id     text        not null,
     status      text        not null default 'active',
     created_at  timestamptz not null default now(),
-    expires_at  timestamptz,   -- from then on it is as if it were suspended; null: does not expire
-    -- What operators call it: customers never see it, nor does the service read it. An external id names one account.
-    -- No constraint says so, because a distributed Postgres has none across accounts: the operator's commands look, one
-    -- at a time (lock_external_ids).
+    expires_at  timestamptz,   -- from then on as if suspended; null: does not expire
+    -- Operators' names for it: customers never see them, and the service never reads them. An external id is unique. No
+    -- constraint can enforce that across a distributed Postgres, so the operator's commands check it, one at a time
+    -- (lock_external_ids).
     name        text,          -- null: none
     external_id text,          -- in the operator's other systems; null: none
     constraint account_pkey primary key (account_id),
@@ -59,7 +58,7 @@ create table sepu.account (
         check (external_id ~ '^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}$' and external_id !~ '^[a-z2-7]{16}$')
 );
 
--- Accounts as they are now, with what their state is called.
+-- Accounts with their status now, which may be expired.
 create view sepu.account_now as
 select account_id, plan_id,
        case when status = 'active' and expires_at <= now() then 'expired' else status end as status,
@@ -75,7 +74,7 @@ create table sepu.api_key (
     revoked_at  timestamptz,            -- null: not revoked
     name        text,                   -- what operators call it; null: none
     external_id text,                   -- null: none
-    used_until  timestamptz,            -- the end of the UTC day of its last use; null: none yet
+    used_until  timestamptz,            -- the end of the UTC day of its last use; null: unused
     constraint api_key_pkey primary key (account_id, key_hash),
     constraint api_key_id_unique unique (account_id, key_id),
     constraint api_key_external_id_unique unique (account_id, external_id),
@@ -86,7 +85,7 @@ create table sepu.api_key (
     constraint api_key_external_id_form check (external_id ~ '^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}$')
 );
 
--- What the tag at the end of each key is made with: one row, which no migration changes, or all keys would be refused.
+-- The secret of the tag at the end of each key: one row. No migration may change it, or all keys would be refused.
 create table sepu.key_secret (
     is_only boolean not null default true,
     secret  bytea   not null,
@@ -95,11 +94,11 @@ create table sepu.key_secret (
     constraint key_secret_length check (octet_length(secret) = 32)
 );
 
--- Keys that went to their owners encrypted. The plain key is stored nowhere, so a rotation that is asked for again is
--- answered with its receipt from here.
+-- Keys that were sent to their owners encrypted. The plain key is stored nowhere, so a repeated rotation returns the
+-- receipt from here.
 create table sepu.receipt (
     account_id           text        not null,
-    rotation_id          text        not null,   -- of one key's: the key's id and a colon before it
+    rotation_id          text        not null,   -- for one key's rotation: after that key's id and a colon
     thumbprint           text        not null,   -- of the public key that it is encrypted to: RFC 7638, SHA-256
     key_id               text        not null,
     receipt              text        not null,   -- a compact JWE; only its owner's private key opens it
@@ -112,19 +111,19 @@ create table sepu.receipt (
     constraint receipt_encrypted check (receipt ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+){4}$')
 );
 
--- One counter per account, month and meter: committed = pruned + the units of the stored results, forever. The low fill
--- factor keeps its updates on their page (HOT). meter_one makes the month, and a meter is one of the plan's.
+-- One counter per account, month and meter: committed = pruned + the units of the stored results, always. The low fill
+-- factor keeps its updates on their page (HOT).
 create table sepu.usage (
     account_id text    not null,
     period     text    not null,            -- UTC month
     meter      text    not null,
     committed  integer not null,
-    reserved   integer not null default 0,  -- a charge is one step, so nothing of ours ever reserves
-    pruned     integer not null default 0,  -- units whose stored results are past retention and gone
-    dated      integer not null default 0,  -- of these, the units that usage_day has: none once the account is erased
-    events     integer not null default 0,  -- how many it has, so that an audit notices one that is lost
-    -- The sums of adjustment: units beyond the plan's limit (147483647 at most, so that an integer holds both), and of
-    -- the committed ones those that are not billed.
+    reserved   integer not null default 0,  -- always 0: a charge is one step
+    pruned     integer not null default 0,  -- units whose stored results were pruned
+    dated      integer not null default 0,  -- of these, the units in usage_day: 0 once the account is erased
+    events     integer not null default 0,  -- their number, so that an audit notices a lost one
+    -- The sums of adjustment: units on top of the plan's limit (at most 147483647, so that an integer holds the total),
+    -- and committed units that are not billed.
     granted    integer not null default 0,
     credited   integer not null default 0,
     constraint usage_pkey primary key (account_id, period, meter),
@@ -132,7 +131,7 @@ create table sepu.usage (
     constraint usage_pruned_committed_reserved check (pruned >= 0 and committed >= pruned and reserved >= 0)
 ) with (fillfactor = 40);
 
--- Usage by day and key. While a result is stored, it tells them itself; a prune adds it up here.
+-- The usage of pruned results by day and key.
 create table sepu.usage_day (
     account_id text    not null,
     period     text    not null,
@@ -145,18 +144,18 @@ create table sepu.usage_day (
     constraint usage_day_units_positive check (units >= 1)
 );
 
--- What operators did to a counter: a grant adds units to its limit, a credit takes units off its bill. A row never
--- changes, but that an erasure forgets the reason: an opposite row undoes a mistake. The counter has the sums.
+-- Operators' changes to a counter: a grant adds units to its limit, a credit takes units off its bill. A row never
+-- changes, except that an erasure clears the reason; an opposite row undoes a mistake. The counter has the sums.
 create table sepu.adjustment (
     account_id    text        not null,
-    adjustment_id uuid        not null,   -- of the command, so that it can be repeated
+    adjustment_id uuid        not null,   -- the command's, so that it can be repeated
     kind          text        not null,
     period        text        not null,
     meter         text        not null,
     units         integer     not null,
     adjusted_at   timestamptz not null,
-    operator      text        not null,   -- who says to have done it
-    database_role text        not null,   -- as whom
+    operator      text        not null,   -- as the command claims
+    database_role text        not null,   -- that logged in
     reason        text,                   -- null: the account was erased
     constraint adjustment_pkey primary key (account_id, adjustment_id),
     constraint adjustment_account_fkey foreign key (account_id) references sepu.account (account_id),
@@ -176,7 +175,7 @@ create table sepu.stored_result (
     body            bytea       not null,
     created_at      timestamptz not null,
     key_id          text        not null,
-    request_id      uuid        not null,   -- of the request that was charged; a replay has one of its own
+    request_id      uuid        not null,   -- of the charged request; a replay has its own
     constraint stored_result_pkey primary key (account_id, idempotency_key),
     constraint stored_result_units_positive check (units >= 1)
 );
@@ -190,14 +189,14 @@ create unlogged table sepu.request_rate (
     constraint request_rate_pkey primary key (account_id)
 ) with (fillfactor = 40);
 
--- What charges crossed. A counter only grows, so it crosses a threshold of a limit once.
+-- Thresholds that charges crossed. A counter only grows, so it crosses a threshold of a limit once.
 create table sepu.quota_event (
     account_id text        not null,
     period     text        not null,
     meter      text        not null,
     threshold  integer     not null,   -- percent of the limit
     unit_limit integer     not null,   -- in force then
-    committed  integer     not null,   -- by the charge that crossed, with all before it
+    committed  integer     not null,   -- after the charge that crossed
     crossed_at timestamptz not null,
     constraint quota_event_pkey primary key (account_id, period, meter, threshold, unit_limit),
     constraint quota_event_account_fkey foreign key (account_id) references sepu.account (account_id),
@@ -205,7 +204,7 @@ create table sepu.quota_event (
         check (committed <= unit_limit and committed * 100::bigint >= unit_limit * threshold::bigint)
 );
 
--- Where an event is on its way to the operator's endpoint. It may be deleted: the event stays.
+-- An event's delivery to the operator's endpoint. If it is deleted, the event stays.
 create table sepu.event_delivery (
     account_id   text        not null,
     period       text        not null,
@@ -222,18 +221,18 @@ create table sepu.event_delivery (
 );
 create index event_delivery_due on sepu.event_delivery (account_id, due_at) where due_at is not null;
 
--- Every change that an operator's command made, in its own transaction: history.py. A row is never changed, except that
--- an erasure forgets the names in it. Of no account, as a plan's: the empty text, which a distributed Postgres can place.
+-- Every change that an operator's command made, recorded in its transaction: history.py. A row never changes, except
+-- that an erasure removes its names. A plan's change has the empty account_id, which a distributed Postgres can place.
 create table sepu.change (
     account_id text        not null,
     changed_at timestamptz not null default now(),
     number     bigint      not null,   -- the command's clock, in ns: the order of one transaction's changes
-    role       text        not null,   -- of the database: who logged in
-    operator   text        not null,   -- who says so: SEPU_OPERATOR, or the name of the user
+    role       text        not null,   -- of the database, that logged in
+    operator   text        not null,   -- as the command claims: SEPU_OPERATOR, or the user's name
     action     text        not null,   -- the command, as account.move
     subject    text        not null,   -- the id of the account, key, plan or event
     before     jsonb,                  -- only what changed; null: there was none
-    after      jsonb,                  -- the same; null: there is none any more
+    after      jsonb,                  -- the same; null: deleted
     constraint change_pkey primary key (account_id, changed_at, number),
     constraint change_operator_form check (length(operator) <= 100 and operator !~ '[[:cntrl:]]')
 );
@@ -247,9 +246,9 @@ create table sepu.audit_run (
     constraint audit_run_pkey primary key (audited_at)
 );
 
--- What a service writes to learn whether a charge could be committed. It takes any row that nobody holds, so services do
--- not wait for each other; if all are held, so many commits hang. The low fill factor keeps the updates on their page
--- (HOT). Of no account: on Citus the table stays on the coordinator.
+-- A service writes here to learn whether a charge could commit. It takes any unlocked row, so services do not wait for
+-- each other; if all are locked, as many commits hang. The low fill factor keeps the updates on their page (HOT).
+-- Without accounts, it stays on Citus's coordinator.
 create table sepu.probe (
     slot      smallint    not null,
     probed_at timestamptz,           -- null: never
@@ -267,7 +266,7 @@ insert into sepu.key_secret (secret)
 select sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
 insert into sepu.probe (slot) select i from generate_series(1, 64) i;
 
--- The answers of functions. What does not go with the outcome is null.
+-- The functions' answers. Columns that do not apply to the outcome are null.
 create type sepu.metered as (
     at         bigint,     -- the request's position in its batch
     outcome    text,

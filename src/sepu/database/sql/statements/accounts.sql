@@ -1,5 +1,5 @@
 -- name: matching_accounts
--- The accounts that pass the filters, and the columns to sort by. A filter that is null lets all pass. Other statements
+-- The accounts that pass the filters, and the columns to sort by. A null filter lets all pass. Other statements
 -- select some of the columns, and Postgres leaves out the joins that they do not need.
 select a.account_id, a.external_id, a.name, a.status, a.created_at, a.expires_at, a.plan_id,
        k.used_until, coalesce(u.committed, 0) as used, coalesce(u.committed, 0) - coalesce(b.committed, 0) as change,

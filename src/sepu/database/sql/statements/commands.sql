@@ -1,6 +1,6 @@
 -- name: probe
--- Returns the key secret too, because behind a pooler the session may have changed to another database. The settings
--- may have changed as well, or been changed by a reload.
+-- Also returns what may have changed: behind a pooler the session may be in another database, with another key secret
+-- and other settings; a reload also changes settings.
 select applied, sepu.key_secret(), sepu.broken_settings() from sepu.probe()
 
 -- name: admit

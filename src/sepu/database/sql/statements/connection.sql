@@ -1,6 +1,6 @@
 -- name: use_one_connection
--- Until the transaction ends. On Citus, a transaction that reads accounts on all nodes needs this, one connection for
--- each node, to change a table that is on all nodes. Without Citus the setting does nothing.
+-- Until the transaction ends. On Citus, a transaction that has read accounts on all nodes can change a table that is on
+-- all nodes only over one connection per node. Without Citus the setting does nothing.
 select set_config('citus.multi_shard_modify_mode', 'sequential', true)
 
 -- name: limit_statements
@@ -8,8 +8,8 @@ select set_config('citus.multi_shard_modify_mode', 'sequential', true)
 select set_config('statement_timeout', %(milliseconds)s, true)
 
 -- name: begin_session
--- The first statement of a service's session returns the secret of the keys' tags, the settings that break a promise, and
--- whether earlier statements of this role have waited longer than this for a synchronous standby.
+-- The first statement of a service's session: returns the secret of the keys' tags, the settings that break a promise,
+-- and whether statements of this role have waited longer than the given milliseconds for a synchronous standby.
 select sepu.key_secret(), sepu.broken_settings(), exists (
     select from pg_stat_activity
      where usename = current_user and wait_event = 'SyncRep' and query_start < now() - %s * interval '1 ms')

@@ -1,5 +1,5 @@
 -- name: list_events
--- Oldest first; a limit keeps only the latest ones. A filter that is null lets all pass. An event without a
+-- Oldest first; a limit keeps only the latest ones. A null filter lets all pass. An event without a
 -- delivery has no state.
 with listed as (
     select e.account_id, a.external_id, a.name, e.period, e.meter, e.threshold, e.unit_limit, e.committed,

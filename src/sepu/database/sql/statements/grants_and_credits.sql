@@ -16,7 +16,7 @@ select outcome, lowest, highest
     %(operator)s, session_user::text, %(reason)s)
 
 -- name: list_adjustments
--- Oldest first; a limit keeps only the latest ones. A filter that is null lets all pass. Each part
+-- Oldest first; a limit keeps only the latest ones. A null filter lets all pass. Each part
 -- names the account, so that Citus asks only its worker.
 with latest as (
     select account_id, adjustment_id, kind, period, meter, units, adjusted_at, operator, database_role, reason

@@ -3,7 +3,7 @@
 select from sepu.account where account_id = %(account_id)s for no key update
 
 -- name: lock_plan_state
--- Allows one change at a time to a plan, even one that is being made. Requests can still read it.
+-- Allows one change at a time to a plan, even one being created. Requests can still read it.
 select pg_advisory_xact_lock(hashtextextended('sepu.plan:' || %(subject)s, 0))
 
 -- name: read_account_state

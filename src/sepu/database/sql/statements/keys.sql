@@ -2,7 +2,7 @@
 select sepu.key_secret()
 
 -- name: list_keys
--- For one account or for all; optionally only valid keys that end soon, alone or with their account, the next first.
+-- For one account or for all; optionally only valid keys that expire soon, or whose account does, the next first.
 select k.key_id, k.external_id, k.name,
        case when k.revoked_at is not null then 'revoked' when k.expires_at <= now() then 'expired' else 'valid' end
          as state,

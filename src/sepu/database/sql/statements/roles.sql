@@ -33,8 +33,7 @@ grant select (account_id, external_id, name) on sepu.account to {role};
 grant select, update on sepu.event_delivery to {role}
 
 -- name: read_granted_roles
--- The roles that have a purpose: each was granted something that only this purpose calls (any version), reads or
--- writes.
+-- The roles of each purpose: each was granted something that only its purpose calls (any version), reads or writes.
 select distinct o.purpose, r.rolname
   from (select 'service' as purpose, 'EXECUTE' as privilege, proacl as granted, proowner as owner
           from pg_proc where pronamespace = 'sepu'::regnamespace and proname ~ '^meter_request(_v[0-9]+)?$'
