@@ -148,7 +148,7 @@ def hex_to_rgb(values):
             result[..., place] = numbers >> 16 - 8 * place & 0xFF
         return result
     if array.size and not holds_texts(array):
-        raise TypeError(f"HEX must be texts such as '#C83C23', or whole numbers such as 0xC83C23, not {array.dtype}")
+        raise TypeError(f"HEX must be strings such as '#C83C23', or whole numbers such as 0xC83C23, not {array.dtype}")
     done = read_array(array.reshape(-1), result.reshape(-1)) if array.size else 0
     if done < array.size:
         refuse_hex(array, done)

@@ -508,7 +508,7 @@ def test_hex_as_whole_numbers() -> None:
         with pytest.raises(ValueError, match=rf"^hex\[1\] is {outside}, which is not HEX: write 0x000000 to 0xFFFFFF"):
             hex_to_rgb([1, outside])
     for values in ([1.0], [True], [None], [b"#fff", None]):
-        with pytest.raises(TypeError, match=r"^HEX must be texts such as '#C83C23', or whole numbers"):
+        with pytest.raises(TypeError, match=r"^HEX must be strings such as '#C83C23', or whole numbers"):
             hex_to_rgb(values)  # type: ignore[arg-type]
 
 
