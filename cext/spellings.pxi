@@ -1,6 +1,6 @@
 # Written by `make release` from data/facts.
 
-# The character that our names have, by each that means the same.
+# Maps each character to the one in our names that means the same.
 cdef dict EQUIVALENTS = {
     "⺝": "月",
     "⺡": "水",

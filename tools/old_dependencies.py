@@ -19,7 +19,7 @@ THEN = date.today() - timedelta(days=548)
 
 def direct_dependencies() -> list[str]:
     """Returns the names in all lists of the two projects' dependencies."""
-    names = {"apache-otava", "greenlet", "meinheld", "scipy"}  # those that the Makefile names
+    names = {"greenlet", "meinheld"}  # those that the Makefile names
     for file in (ROOT / "pyproject.toml", ROOT / "client" / "pyproject.toml"):
         settings = tomllib.loads(file.read_text("utf-8"))
         project, groups = settings["project"], settings.get("dependency-groups", {})

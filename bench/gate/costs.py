@@ -37,8 +37,8 @@ def accepted(since: str) -> Iterator[Accepted]:
         for trailer in filter(None, trailers):
             if not (found := _LINE.fullmatch(trailer)):
                 sys.exit(f"commit {commit}: write `{line('path', 1.5)}`, not `Cost: {trailer}`")
-            percent = found["percent"] and float(found["percent"])
-            yield Accepted(commit, found["path"], percent or None, found["reason"])
+            percent = float(found["percent"]) if found["percent"] else None
+            yield Accepted(commit, found["path"], percent, found["reason"])
 
 
 def dated() -> list[str]:

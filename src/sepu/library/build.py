@@ -108,7 +108,7 @@ def encode_spellings(facts: Facts) -> str:
     others = "".join(f"    {zh!r}: {tuple(pinyin)!r},\n" for zh, pinyin in sorted(readings.items()))
     return (
         "# Written by `make release` from data/facts.\n\n"
-        "# The character that our names have, by each that means the same.\n"
+        "# Maps each character to the one in our names that means the same.\n"
         f"cdef dict EQUIVALENTS = {{\n{rows}}}\n\n"
         "# Other readings that sources give, by character.\n"
         f"OTHER_READINGS = {{\n{others}}}\n"
