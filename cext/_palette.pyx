@@ -64,8 +64,7 @@ cdef int find_difference(name) except -1:
 
 # The nearest colours of a palette; docs/develop/matching.md proves that the search finds what a full scan finds.
 
-# Upper bounds of the rounding error of a difference or of its lower bound: relative, and absolute where squares
-# underflow.
+# Bounds on the rounding error of a difference or of its lower bound: relative, and absolute where squares underflow.
 cdef double RELATIVE_ERROR = 1e-12, LEAST_ERROR = 1e-150
 
 
@@ -200,7 +199,7 @@ cdef struct Claims:  # an index's contents, not yet checked
 
 
 cdef bint is_sound(Claims* claims, const Number* lists, Py_ssize_t slot, int divisions) noexcept nogil:
-    """Returns whether each list of a cell ends within the index and holds enough indices, all of the palette's."""
+    """Returns whether each list of a cell ends within the index and holds enough indices, all in the palette."""
     cdef Py_ssize_t place = claims.cells[slot], length, i
     if place & DIVIDED:
         place ^= DIVIDED
@@ -439,7 +438,7 @@ cdef class Palette:
     """Palette(rgb=None, index=None, *, lab=None, difference='ciede2000', scale=None, instruction_set=None)\n--\n
     Finds which of a fixed set of colours are nearest to any sRGB or L*a*b* colour, exactly as a full scan would.
 
-    `rgb`: the sRGB colours, shape (n, 3), n at least 1, as `nearest_batch` takes them; or `lab`: their L*a*b* values
+    `rgb`: the sRGB colours, at least one, as `nearest_batch` takes them, without alpha; or `lab`: their L*a*b* values
     (D65), L* from 0 to 100, a* and b* from -256 to 256. Raises ValueError otherwise.
 
     `difference`: "ciede2000"; "cie76"; "cie94", for graphic arts, with the palette's colour as the standard; "hyab", in
@@ -566,7 +565,7 @@ cdef class Palette:
     def build_index(self, *, int k=10, threads=None, progress=None):
         """Builds an index of the palette for up to `k` nearest colours, k from 1 to 10, and returns it as bytes.
 
-        The same palette always gives the same bytes. Pass them to `Palette` as `index` to avoid a rebuild.
+        The same palette and `k` always give the same bytes. Pass them to `Palette` as `index` to avoid a rebuild.
         Releases the GIL. `threads`: how many to use; None means one for each processor. `progress` is called with the
         fraction done, above 0 and up to 1.
         """
@@ -656,7 +655,7 @@ cdef class Palette:
     def nearest_batch(
         self, rgb=None, Py_ssize_t k=1, *, lab=None, white="D65", scale=None, background=None, threads=1
     ):
-        """Finds the `k` colours nearest to each colour of an array, in the order of `nearest`.
+        """Finds the `k` colours nearest to each colour of an array, ordered as in `nearest`.
 
         `rgb`: real numbers, shape (..., 3), such as an image's (height, width, 3), fastest as uint8; or HEX strings of
         any shape. `scale`: the greatest value of a channel, 1 or 255; optional only for uint8 and int64, whose channels

@@ -32,7 +32,7 @@ public final class Sepu {
     /** The JSON of an answer. It is replayed if an earlier attempt or call was charged. */
     public record Answer(String body, String key, boolean replayed, Usage usage) {}
 
-    /** Why there is no answer. To repeat a call, use its key. Without any response, status is 0, and -1 if it is of no use. */
+    /** Why there is no answer. To repeat a call, use its key. status is 0 without a response, -1 if it is unusable. */
     public static final class Failure extends Exception {
         public final int status;
         public final String code; // null if a proxy answered
@@ -82,12 +82,12 @@ public final class Sepu {
         this.deadline = deadline;
     }
 
-    /** Makes an idempotency key. Store it with the intent if that outlives this process. */
+    /** Makes an idempotency key. If the intent outlives this process, store the key with it. */
     public static String newKey() {
         return UUID.randomUUID().toString();
     }
 
-    /** Finds the nearest colours to each of one to five {r, g, b}, with channels from 0 to 255. */
+    /** Finds the nearest colours to each of the given one to five {r, g, b}, with channels from 0 to 255. */
     public Answer match(String key, int top, double[]... colors) throws Failure, InterruptedException {
         String list = Arrays.stream(colors)
                 .map(rgb -> "{\"r\":" + rgb[0] + ",\"g\":" + rgb[1] + ",\"b\":" + rgb[2] + "}")
@@ -108,7 +108,7 @@ public final class Sepu {
 
     /** Sends the same request with the same key until there is an answer or the deadline is near. */
     private Answer call(String method, String path, String key, String body) throws Failure, InterruptedException {
-        if (!(apiKey + (key == null ? "" : key)).matches("[!-~]*")) { // the refusal of HttpRequest would show the key
+        if (!(apiKey + (key == null ? "" : key)).matches("[!-~]*")) { // HttpRequest's error would show the key
             throw new IllegalArgumentException("a key has characters that no header may have");
         }
         HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(url + path))

@@ -98,7 +98,7 @@ func (e *Error) retryable() bool {
 		e.Status == 429 && e.Code != "quota_exceeded"
 }
 
-// NewKey returns an idempotency key. Store it with the intent if that outlives this process.
+// NewKey returns an idempotency key. If the intent outlives this process, store the key with it.
 func NewKey() string {
 	random := make([]byte, 16)
 	if _, err := rand.Read(random); err != nil {
@@ -107,7 +107,7 @@ func NewKey() string {
 	return hex.EncodeToString(random)
 }
 
-// Match finds the nearest colours to each of one to five.
+// Match finds the nearest colours to each of the given one to five.
 func (c *Client) Match(ctx context.Context, key string, top int, colors ...RGB) (*Answer, error) {
 	body, err := json.Marshal(map[string]any{"colors": colors, "top": top})
 	if err != nil {
@@ -198,7 +198,7 @@ func (c *Client) attempt(request *http.Request, key string) (*Answer, *Error) {
 	}
 }
 
-// only returns a text that has no other characters, or none: it is printed.
+// only returns text, or "" if it has other characters: the result is printed.
 func only(characters, text string) string {
 	if !regexp.MustCompile("^[" + characters + "]*$").MatchString(text) {
 		return ""

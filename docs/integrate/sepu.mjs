@@ -25,7 +25,7 @@ export class Sepu {
     this.#apiKey = apiKey.trim();
   }
 
-  // colors: one to five [r, g, b], each from 0 to 255. Store your key with the intent if it outlives this process.
+  // colors: one to five [r, g, b], each from 0 to 255. If the intent outlives this process, store your key with it.
   match(colors, { top = 1, key = randomUUID(), ...unknown } = {}) {
     refuse(unknown);
     const body = JSON.stringify({ colors: colors.map(([r, g, b]) => ({ r, g, b })), top });
@@ -88,7 +88,7 @@ export class Sepu {
   }
 }
 
-// Reads an answer that comes as it is, which is not longer than any of the service's.
+// Reads an uncompressed answer of at most LONGEST bytes.
 async function limited(response) {
   const parts = [];
   let length = 0;

@@ -6,7 +6,7 @@ declare(strict_types=1);
 final class SepuError extends RuntimeException
 {
     /**
-     * status is 0 without any response, and -1 with one of no use; error is null if a proxy answered; usage comes with
+     * status is 0 without a response, -1 with an unusable one; error is null if a proxy answered; usage comes with
      * quota_exceeded. pointer leads to the fault in an input: /colors/2/g
      */
     public function __construct(
@@ -56,7 +56,7 @@ final class Sepu
         return ['url' => $this->url];
     }
 
-    /** Makes an idempotency key. Store it with the intent if that outlives this process. */
+    /** Makes an idempotency key. If the intent outlives this process, store the key with it. */
     public static function newKey(): string
     {
         return bin2hex(random_bytes(16));
@@ -102,7 +102,7 @@ final class Sepu
 
     private static function now(): float
     {
-        return hrtime(true) / 1e9; // not the clock of the day, which may be set
+        return hrtime(true) / 1e9; // not the wall clock, which may be set
     }
 
     private function attempt(string $path, ?string $key, ?string $body, float $seconds): array
@@ -122,7 +122,7 @@ final class Sepu
                 $length += strlen($line);
                 [$name, $value] = explode(':', $line, 2) + [1 => ''];
                 $headers[strtolower($name)] = trim($value);
-                return $length > self::LONGEST ? 0 : strlen($line); // 0 breaks it off
+                return $length > self::LONGEST ? 0 : strlen($line); // 0 aborts it
             },
             CURLOPT_WRITEFUNCTION => function (CurlHandle $curl, string $part) use (&$text, &$length): int {
                 $length += strlen($part);

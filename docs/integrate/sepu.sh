@@ -28,13 +28,13 @@ sepu_call() (
             failure=''
             [ "$status" != 200 ] || ! grep -q '^{' "$files/body" || break
             code=$(sed -n 's/.*"error":"\([a-z_]*\)".*/\1/p' "$files/body")
-            after=$(sepu_header Retry-After | sed -n 's/^0*\([0-9]\{1,6\}\)$/\1/p') # a date is none
+            after=$(sepu_header Retry-After | sed -n 's/^0*\([0-9]\{1,6\}\)$/\1/p') # ignores dates
             pointer=$(sepu_header X-Error-Pointer | tr -cd 'a-z0-9/') # to the fault in an input: /colors/0/g
             failure="$status $code${pointer:+ at $pointer} (request id $(sepu_header X-Request-Id | tr -cd '0-9a-f-'))"
         else
             failure="no answer (curl $failed)" status=0
         fi
-        # Milliseconds: Retry-After, and a random time that may grow.
+        # Milliseconds: Retry-After, and a random time whose limit grows.
         random=$(od -An -N4 -tu4 /dev/urandom)
         pause=$((1000 * ${after:-0} + $random % most))
         case "$status $code" in
@@ -61,8 +61,8 @@ sepu_call() (
     fi
 )
 
-# The headers come from standard input: other users of the machine see the arguments of a program.
-# Nothing of 512 bytes times 2048 or more is written: curl then fails with 23.
+# The headers come from standard input, because other users can see a program's arguments.
+# Files are limited to 2048 blocks of 512 bytes: beyond that, curl fails with 23.
 sepu_attempt() {
     trap '' XFSZ
     ulimit -f 2048
@@ -81,7 +81,7 @@ sepu_header() {
     tr -d '\r' < "$files/head" | awk -v name="$1:" 'tolower($1) == tolower(name) {print $2; exit}'
 }
 
-# Makes an idempotency key. Store it with the intent if that outlives this process.
+# Makes an idempotency key. If the intent outlives this process, store the key with it.
 sepu_key() {
     od -An -N16 -tx1 /dev/urandom | tr -d ' \n'
 }
@@ -93,7 +93,7 @@ sepu_match() {
 
 # A name, and a key of your own if you have one.
 sepu_search() {
-    encoded=$(printf %s "$1" | od -An -v -tx1 | tr -d '\n' | sed 's/ *\(..\) */%\1/g') # od differs in its spaces
+    encoded=$(printf %s "$1" | od -An -v -tx1 | tr -d '\n' | sed 's/ *\(..\) */%\1/g') # od's spacing varies
     sepu_call "/v1/search?q=$encoded" "${2:-$(sepu_key)}"
 }
 

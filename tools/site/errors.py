@@ -86,7 +86,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "Wait, then retry. Never send two attempts at the same time.",
     ),
     "payload_too_large": (
-        f"The body has more than {limits.requests.BODY_BYTES // _KIB} KiB, or more than "
+        f"The body is over {limits.requests.BODY_BYTES // _KIB} KiB, or has over "
         f"{limits.requests.FRAMING_BYTES // _KIB} KiB of chunk framing.",
         "Send at most five colours in each request.",
     ),
@@ -119,8 +119,8 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "Check the spelling. A match takes `colors` and `top`, a search takes `q` and `limit`.",
     ),
     "rate_limited": (
-        "The account sent more requests in a minute than its plan allows, or your address more than nginx allows "
-        "([20 a second](api.md#limits-of-a-connection)). Nothing was charged.",
+        "The account sent more requests in a minute than its plan allows, or your IP address sent more than nginx "
+        "allows ([20 a second](api.md#limits-of-a-connection)). Nothing was charged.",
         "Wait until the minute ends. Then send fewer requests.",
     ),
     "quota_exceeded": (

@@ -1,8 +1,8 @@
 """Sends an event loop's calls to the ledger. Calls that arrive while a statement runs share the next one, as a batch.
 
 A batch is one statement, one round trip and one commit for many calls. Each call has the same effect as if it were sent
-alone. If the database refuses a batch because of one account, the other calls are sent again, and that account's calls
-are sent one by one for a while. `lanes.py` decides when a call is sent, and over which session.
+alone. If the database refuses a batch because of one account, the calls are sent again, that account's calls one by one
+for a while. `lanes.py` decides when a call is sent, and over which session.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import Session, SessionLost
 
 # Sessions for batches (the second is used while the first is slow), for single calls, and for probes. Without batches,
-# isolated accounts share BATCH_SESSIONS sessions, and all other accounts share SINGLE_SESSIONS.
+# the first two swap: isolated accounts share BATCH_SESSIONS, and all others share SINGLE_SESSIONS.
 BATCH_SESSIONS = 2
 SINGLE_SESSIONS = 3
 PROBE_SESSIONS = 1
@@ -170,7 +170,7 @@ class Batcher:
         """Sends the calls of these accounts one by one for a while, so that they delay no other account."""
         until = self._loop.time() + seconds
         self.isolated.update(dict.fromkeys([call.account for call in calls], until))
-        # An account may already have been isolated while its call, now put back, was under way: check all of them.
+        # Check every waiting call: an account may have been isolated while its call, now put back, was under way.
         for call in self.batches.queue.take_where(lambda call: call.account in self.isolated):
             self.singles.add(call)
         self._sweep_later()
@@ -209,7 +209,7 @@ class Batcher:
             self._sweep_later()
 
     def probe_if_due(self) -> None:
-        """Probes if the last probe was long ago; sooner if there is no session. The worker calls this every second."""
+        """Probes if the last probe was long ago; sooner if there is no session. The worker calls this often."""
         seconds = limits.probes.LOOK_SECONDS if self._is_connected() else limits.probes.PROBE_SECONDS
         if self._loop.time() - self._probed_at >= seconds and not self._probing:
             self.probe(lambda _: None)
@@ -240,7 +240,7 @@ class Batcher:
         self._learn_secret(session.key_secret, session)
 
     def _learn_secret(self, key_secret: bytes, session: Session | None = None) -> None:
-        """Takes the secret for key tags. If it has changed, ends the sessions with the old database."""
+        """Takes the secret for key tags. If it has changed, ends all sessions but `session`."""
         if self.callers.learn_secret(key_secret):
             for lane in self._lanes:
                 for dispatcher in lane.dispatchers:

@@ -21,7 +21,7 @@ class _Refusal(msgspec.Struct):
 
 
 class Callers:
-    """Recognises keys without I/O. Other threads may read this while one thread records the ledger's answers."""
+    """Recognises keys without I/O. Other threads may use this while one thread records the ledger's answers."""
 
     def __init__(self, time: Callable[[], float], is_connected: Callable[[], bool]) -> None:
         self._time = time
@@ -47,8 +47,8 @@ class Callers:
         """Returns the credential of a key that this deployment may have issued; None for any other.
 
         Raises:
-            LedgerUnavailable: the key is well-formed but not recognised, and there is no session. Another database,
-                which issued this key, may have taken over.
+            LedgerUnavailable: the key is well-formed but not recognised, and there is no session. A database that did
+                issue this key may have taken over.
         """
         credential = None if self._tags is None else self._tags.credential(key)
         if credential is None and not self._is_connected() and account_named_in(key):

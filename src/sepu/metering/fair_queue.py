@@ -11,7 +11,7 @@ Done = Callable[[Any], None]
 
 
 class PendingCall:
-    """A command and the callback for its answer. If not sent by `latest`, in the loop's time, the call fails."""
+    """A command and the callback for its answer. If not sent by `latest`, on the loop's clock, it fails."""
 
     __slots__ = ("account", "command", "done", "latest")
 
@@ -25,7 +25,7 @@ class PendingCall:
 class FairQueue:
     """Takes the accounts in turn, so that an account with many calls delays only itself.
 
-    An account's calls keep their order: while some are under way (from `take` to `finish`), its other calls wait.
+    An account's calls keep their order: while some are under way (until `finish`), its other calls wait.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class FairQueue:
             calls.append(call)
 
     def pass_by(self, call: PendingCall) -> bool:
-        """Takes a call without queueing it if none waits and its account has none under way; returns whether it did."""
+        """Takes a call unqueued if none is waiting and its account has none under way; returns whether it did."""
         if self.accounts or call.account in self._under_way:
             return False
         self._under_way.add(call.account)
@@ -53,7 +53,7 @@ class FairQueue:
         return not self.accounts.keys() <= self._under_way
 
     def take(self, most: int) -> list[PendingCall]:
-        """Takes up to `most` calls that can share the next one's statement, one from each account in turn.
+        """Takes up to `most` calls that can share one statement, one from each account in turn.
 
         Skips accounts that have calls under way or whose next call needs a different statement. They keep their place.
         """

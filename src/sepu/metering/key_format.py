@@ -60,12 +60,12 @@ def account_named_in(key: str) -> str | None:
 
 
 def without_keys(text: str) -> str:
-    """Replaces the secret part of each API key in a text, even of a truncated one, with an ellipsis."""
+    """Replaces the secret part of each API key in `text`, even a truncated one, with an ellipsis."""
     return re.sub(rf"({KEY_START})\w+", r"\1…", text)
 
 
 def keys_in(text: str) -> list[str]:
-    """Returns every string in a text that has the form of a key, each once, whatever its tag."""
+    """Returns the distinct strings in `text` that look like keys, whatever their tags."""
     return list(dict.fromkeys(form[0] for form in _FORM.finditer(text)))
 
 

@@ -118,7 +118,7 @@ class Dispatcher:
         self._single_as_batch = single_as_batch
         self._closes_idle = closes_idle
         self._is_busy = False
-        self._sent_at = 0.0  # in the loop's time
+        self._sent_at = 0.0  # on the loop's clock
         self._is_closed = False
         self._connecting: asyncio.Task[None] | None = None
 
@@ -139,7 +139,7 @@ class Dispatcher:
             if self._closes_idle:
                 self.disconnect()
             return False
-        # PERF: asks a session whether it is over only when a statement waits, because asking is a system call.
+        # PERF: checks whether a session is over only before sending, because the check is a system call.
         if self.session is None or self.session.is_over():
             self._connecting = self._loop.create_task(self._connect())
             return True
@@ -213,7 +213,7 @@ class Dispatcher:
                     self.session = await self._open_session()
                     self._connected(self.session)
                     break
-                except TimeoutError as error:  # no pause: the attempt itself took long
+                except TimeoutError as error:  # no pause: the attempt itself was slow
                     report_failure(error, self._observer)
                 except psycopg.Error as error:
                     report_failure(error, self._observer)
@@ -237,7 +237,7 @@ class BatchDispatcher(Dispatcher):
         self._timer: asyncio.TimerHandle | None = None
 
     def count_awaited(self) -> None:
-        """Counts an arrived call; the last awaited one ends the wait."""
+        """Counts an arrival; the last awaited one ends the wait."""
         self.awaited -= 1
         if not self.awaited:
             self._end_wait()

@@ -14,7 +14,7 @@ class Meter(msgspec.Struct, frozen=True):
     """One kind of usage. Each plan has a limit for it, and each account has one counter a month."""
 
     name: str
-    """The name in the interface, the database and the metrics."""
+    """The name in the API, the database and the metrics."""
     operation: str
     """One word, used in the limit's names: `--match-limit` and `matchLimit`."""
     unit: str
@@ -45,7 +45,7 @@ class Usage(msgspec.Struct, frozen=True):
         return max(0, self.limit - self.committed - self.reserved)
 
     def as_dict(self) -> dict[str, str | int]:
-        """Returns the interface's UsageSnapshot."""
+        """Returns the API's UsageSnapshot."""
         # PERF: msgspec's `asdict` is slower, and every charge calls this.
         return {
             "period": self.period,

@@ -98,7 +98,7 @@ class Session:
         return session
 
     def is_over(self) -> bool:
-        """Returns whether the session has ended, for example by a server restart. Asks the socket: no round trip.
+        """Returns whether the session has ended, as after a server restart. Asks the socket: no round trip.
 
         Call this only while no statement is under way.
         """

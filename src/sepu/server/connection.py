@@ -399,7 +399,7 @@ class Connection(asyncio.BufferedProtocol):
             self.deadline = self._loop.time() + state.seconds
 
     def _continue(self) -> None:
-        """Sends 100 Continue if the client waits for it: once, and after all earlier answers (RFC 9110, 10.1.1)."""
+        """Sends 100 Continue if the client expects it: once, after all earlier answers (RFC 9110, 10.1.1)."""
         if self._environ is not None and self._environ.pop(_EXPECT, None) is not None:
             self._transport.write(_CONTINUE)
 
@@ -435,7 +435,7 @@ class Connection(asyncio.BufferedProtocol):
         self._close()
 
     def _close(self) -> None:
-        """Closes the sending side now, and the rest when the client closes: all at once could cut off an answer."""
+        """Closes the sending side now, the rest when the client closes: doing both now could lose an answer."""
         self._enter(_CLOSING)
         self._input = _ENDED
         self._requests.clear()
@@ -463,7 +463,7 @@ def _environ_name(name: bytes) -> str | None:
 
 
 def _add_headers(environ: dict[str, Any], headers: list[tuple[bytes, bytes]], most_bytes: int) -> None:
-    """Adds the headers to the environ. `most_bytes` is an upper bound of their total size."""
+    """Adds the headers to the environ. `most_bytes` is an upper bound on their total size."""
     if len(headers) > limits.requests.HEADERS:
         raise _RefusedError(431)
     if most_bytes > _LINE_BYTES:  # PERF: rarely true, and checking each header takes 5 % of a request's opcodes

@@ -7,7 +7,7 @@
 -- happened.
 --
 -- The functions that the service calls run with the owner's rights, so the service's role needs none on the tables,
--- except to read sepu.migration. Only the owner may call the others. No function depends on the caller's search path. A session may keep a query plan
+-- except to read sepu.migration. Only the owner may call the others. No call depends on the caller's search path. A session may keep a query plan
 -- that it made while a table was empty. enable_seqscan is off so that such a plan does not scan the whole table later.
 -- (search_path, enable_seqscan and lock_timeout together take 2 % of a charge's instructions.)
 --
@@ -24,7 +24,7 @@
 
 -- Looks up the key, its account and the account's plan. The outcome is unauthorized, account_unavailable or ok.
 --
--- Records the first use of a key on a day, but never waits for the key's row. If another request holds the row, it is
+-- Records a key's first use each day, but never waits for the key's row. If another request holds the row, it is
 -- writing the same value. If an operator's command holds it, the key's next use is recorded.
 create or replace function sepu.authenticate(
     p_account_id text, p_key_hash bytea, p_now timestamptz,
@@ -459,7 +459,7 @@ $$;
 -- sepu.probe are locked. If Postgres cannot write, its error says why.
 --
 -- The update alone would succeed on a full disk: it needs no new page, and its WAL often fits into an existing segment.
--- A charge needs new pages, so this first writes a temporary file to the tables' disk: more than work_mem can hold.
+-- A charge needs new pages, so this first spills more than work_mem holds to a temporary file on the tables' disk.
 create or replace function sepu.probe(p_now timestamptz default now(), out applied text)
 language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set work_mem = '64kB' set temp_tablespaces = '' as $$
@@ -480,7 +480,7 @@ end $$;
 -- Deletes up to p_limit of a counter's results that are older than p_days, and adds their units to the counter's pruned
 -- units and to the totals for each day and key.
 --
--- Locks the counter first, as a charge does. The counter must exist: this does not check it.
+-- Locks the counter first, as a charge does. The counter must exist: this is not checked.
 -- Finds the account's results by primary key, even if the statistics are old. An index on created_at would cost each
 -- charge a write; reading the account's results at each prune costs less.
 create or replace function sepu.prune_results(
@@ -522,7 +522,7 @@ begin
 end $$;
 
 -- Adds units to a counter's limit (a grant) or takes them off its bill (a credit), once for each adjustment id. A
--- negative number does the opposite. An adjustment that is not added leaves at most an empty counter. The outcomes:
+-- negative number does the opposite. A refused adjustment changes nothing, or adds an empty counter. The outcomes:
 --   added
 --   repeated: the same adjustment was added before
 --   other: the id belongs to another adjustment
