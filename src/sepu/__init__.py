@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# What `help(sepu)` shows. With the classes, and all that they inherit, it would be a thousand lines.
+# What `help(sepu)` shows; the classes, with all they inherit, would add a thousand lines.
 __all__ = ["__version__", "load", "match", "name_image", "search"]
 
 
@@ -96,7 +96,7 @@ _loading = Lock()
 
 
 def _load() -> "Release":
-    """Loads the release once: threads that ask meanwhile wait, and get the same. No lock is taken later."""
+    """Loads the release once; concurrent callers wait for it. Later calls take no lock."""
     global _release
     release = _release
     if release is None:
@@ -109,7 +109,7 @@ def _load() -> "Release":
     return release
 
 
-# PERF: importing any part of sepu runs this file, so what brings numpy with it waits until it is asked for.
+# PERF: importing any part of sepu runs this file, so what imports numpy is imported on first use.
 _HOMES = {
     "ColorError": "sepu.library.parsing",
     "ColorLike": "sepu.library.parsing",
@@ -132,7 +132,7 @@ _HOMES = {
 }
 
 
-if not TYPE_CHECKING:  # which is not to believe in every name
+if not TYPE_CHECKING:  # type checkers must report unknown names
 
     def __getattr__(name: str) -> object:
         if name == "__version__":

@@ -1,4 +1,4 @@
-"""The errors that more than one layer knows."""
+"""Defines the errors that layers share."""
 
 from typing import Literal
 
@@ -26,8 +26,8 @@ class StartError(SepuError):
 class InputError(Exception):
     """The input breaks the contract; `code` is the contract's error code. Never holds the input.
 
-    `pointer` (RFC 6901) leads to the place at fault, by names of the contract and indices only. It is empty if the
-    body or the query as a whole is at fault.
+    `pointer` (RFC 6901) leads to the place at fault, only by the contract's names and indices. It is empty if the body
+    or the query as a whole is at fault.
     """
 
     def __init__(self, code: str, pointer: str = "") -> None:

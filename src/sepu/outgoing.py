@@ -1,4 +1,4 @@
-"""Opens clients for requests to other systems, as the environment says: through its proxies, with its certificates."""
+"""Opens clients for requests to other systems, with the environment's proxies and certificates."""
 
 import os
 import ssl
@@ -13,10 +13,10 @@ _SCHEMES = ("http", "https", "all")
 
 
 def open_client(**settings: Any) -> httpx2.AsyncClient:  # noqa: ANN401
-    """Opens a client, whose steps have no time limit: the caller has one for all of them together.
+    """Opens a client without time limits: the caller limits the whole request.
 
     Raises:
-        SepuError: a variable of the environment is not valid; the message names it, and never has its value.
+        SepuError: an environment variable is not valid; the message names it, and never has its value.
     """
     folders = os.environ.get("SSL_CERT_DIR", "")
     if folders and not any(map(os.path.isdir, folders.split(os.pathsep))):
@@ -32,7 +32,7 @@ def open_client(**settings: Any) -> httpx2.AsyncClient:  # noqa: ANN401
 
 def _wrong_proxy() -> str:
     """Says which of the proxies that httpx2 reads is not valid."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # or each transport would read the certificates
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # otherwise each transport would read the certificates
     for scheme in _SCHEMES:
         name = next((name for name in (f"{scheme}_proxy", f"{scheme.upper()}_PROXY") if os.environ.get(name)), scheme)
         url = getproxies().get(scheme, "")

@@ -240,7 +240,7 @@ def test_a_leaked_key_is_found_and_never_printed(run: Run) -> None:
     assert key[20:] not in done.stdout + done.stderr
     assert_failed(run("key", "find", given=f"{key[:-1]}\n"), "standard input has no whole API key")
     assert_failed(
-        run("key", "find", given=made_up_key(account["accountId"])), "no key is of this database; keys of another"
+        run("key", "find", given=made_up_key(account["accountId"])), "no key belongs to this database; keys of another"
     )
     for *command, given in (
         *(("key", "find", key), ("key", "revoke", key), ("charges", key), ("match", key)),

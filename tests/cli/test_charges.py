@@ -130,8 +130,8 @@ def test_a_request_is_judged_by_the_ledger_alone(run: Run, charged: Credential, 
     connection.execute("update sepu.usage set pruned = 1")
     pruned = run(*choice)
     assert json.loads(pruned.stdout.splitlines()[1])["outcome"] == "unknown"
-    assert pruned.stderr.endswith(" charges were pruned, or erased\n")
-    assert "charges of some accounts were pruned" in run("charges", *choice[2:]).stderr
+    assert pruned.stderr.endswith("were pruned or erased\n")
+    assert "charges of some accounts in" in run("charges", *choice[2:]).stderr
 
 
 def test_a_log_is_judged(

@@ -89,7 +89,7 @@ def test_what_kubernetes_sets_for_a_service_is_not_taken_for_a_port(run: Run, co
     done = run(command, "--bind", "nonsense", **{variable: "tcp://10.96.0.12:80"})
     assert (done.returncode, done.stdout) == (1, "")
     noted, reason = done.stderr.splitlines()
-    assert noted.startswith(f"sepu: {variable} is the address of a Kubernetes Service, not a port; it counts as 80")
+    assert noted.startswith(f"sepu: {variable} is the address of a Kubernetes Service, not a port; using 80")
     assert "--bind takes unix:PATH" in reason
     assert_failed(run("serve", "--port", "tcp://10.96.0.12:80"), "'--port'", status=2)
 

@@ -166,7 +166,7 @@ def test_the_history_of_an_account_and_of_all(run: Run, connection: psycopg.Conn
     pages = [list_changes(connection, account_id=account, limit=2, skip=skip) for skip in (0, 2, 4, 6)]
     assert [change.action for page in pages for change in page] == actions
     one = run("history", "--limit", "1", "--csv")
-    assert one.stderr == "sepu: these are the newest 1; --limit, --since or --until takes more or others\n"
+    assert one.stderr == "sepu: these are the newest 1; --limit, --since or --until shows more or others\n"
     row, *_ = rows(run("history", "--csv", "--since", "1h"))
     assert json.loads(row["after"]) == {"thresholds": [50]}
     granted = printed(run("grant", "add", "cus_8812", "color_match", "5", "--reason", "fair", "--json"))

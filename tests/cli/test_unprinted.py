@@ -26,9 +26,7 @@ def redirected(url: str, words: str, to: str) -> Done:
 def test_a_key_that_nobody_saw_is_named_and_can_be_replaced(run: Run, ledger_url: str, issued: IssuedKey) -> None:
     for words in ("account create --name Silk", f"key issue {issued.account_id} --json"):
         done = redirected(ledger_url, words, "> /dev/full")
-        assert_failed(
-            done, "No space left on device; but the command did its work: accountId ", "Nobody has seen the key"
-        )
+        assert_failed(done, "No space left on device; but the command succeeded: accountId ", "Nobody has seen the key")
         assert "sepu_" not in done.stderr
         (key_id,) = re.findall(r"sepu key revoke (\S+);", done.stderr)
         (account_id,) = re.findall(r"sepu key issue (\S+)", done.stderr)

@@ -69,7 +69,7 @@ def test_over_time(run: Run, ledger_url: str) -> None:
     (key,) = lines(run(*of_day, f"{NOW:%Y-%m-%d}"))
     assert (key["name"], key["matchUnits"]) == ("shop", 1900)
     assert lines(run(*of_day, f"{A_MONTH_AGO - timedelta(days=1):%Y-%m-%d}")) == []
-    assert_failed(run("usage", "cus_1", "--day", f"{NOW:%Y-%m-%d}"), "--day takes --by key", status=2)
+    assert_failed(run("usage", "cus_1", "--day", f"{NOW:%Y-%m-%d}"), "--day needs --by key", status=2)
     head, _last, this = text(run("usage")).splitlines()
     assert head.split() == ["period", "matchUnits", "searchUnits"]
     assert this.endswith("█" * 20)

@@ -82,7 +82,7 @@ def test_a_key_that_is_typed_or_pasted_into_the_search_is_not_sent(seen: dict[Lo
 def test_the_keyboard_reaches_everything_and_shows_where_it_is(seen: dict[Look, Seen]) -> None:
     for page, found in seen.items():
         names = [stop.name for stop in found.reached]
-        assert names[:7] == ["To the content", "Overview", "Accounts", "Usage", "Events", "Plans", "History"]
+        assert names[:7] == ["Skip to content", "Overview", "Accounts", "Usage", "Events", "Plans", "History"]
         assert [stop.name for stop in found.reached if stop.outline == "none"] == []
         if page.url.endswith("/accounts"):
             assert {"Search", "Silk & Co.", "四季染坊"} <= set(names)

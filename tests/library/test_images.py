@@ -63,7 +63,7 @@ def test_a_pixel_counts_as_much_as_it_is_opaque() -> None:
         (np.moveaxis(IMAGE, -1, 0), "if its channels come first: numpy.moveaxis"),
         (np.ma.masked_equal(IMAGE, IMAGE[0, 0, 0]), "image has masked values"),
         (BytesIO(), "the image is not an image that can be read"),
-        (StringIO("P3"), "opened to read bytes"),
+        (StringIO("P3"), "in binary mode"),
         (IMAGE[0, 0], r"not \(3,\)"),
         (IMAGE[:0], "no visible pixel"),
         (np.zeros((2, 2, 4), np.uint8), "no visible pixel"),

@@ -169,7 +169,7 @@ def test_a_service_file_that_is_a_pipe_is_refused(service: Path) -> None:
         Hosts("postgresql:///?service=sepu").conninfo()
 
 
-ESCAPE = "a password in SEPU_DATABASE_URL or --database-url has to have @ as %40 and / as %2F"
+ESCAPE = "a password in SEPU_DATABASE_URL or --database-url must have @ as %40 and / as %2F"
 
 
 def logged(caplog: pytest.LogCaptureFixture, error: Exception) -> str:

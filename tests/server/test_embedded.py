@@ -478,9 +478,9 @@ def test_a_database_from_which_the_service_moved_is_used_only_if_it_is_named(
     with serving("uvloop", own_url, environment={"SEPU_STATE_DIR": str(made)}):
         pass
     assert_failed(
-        invoke("account", "list"), "the service has another database than", "SEPU_DATABASE_URL", "--state-dir"
+        invoke("account", "list"), "the service uses another database than", "SEPU_DATABASE_URL", "--state-dir"
     )
-    assert_failed(invoke("serve"), "the service has another database")
+    assert_failed(invoke("serve"), "the service uses another database")
     assert lines(invoke("account", "list", "--state-dir", str(made), "--json")) == []
     with serving("uvloop", None, options=["--state-dir", str(made)]):
         pass

@@ -30,10 +30,10 @@ class Route(Struct, frozen=True):
 
 
 def find_route(base_url: str, context: "ssl.SSLContext | None", proxy: str | None, *, is_used: bool = True) -> Route:
-    """Returns the way to the service. Raises ValueError for settings of the caller or the environment that are wrong.
+    """Returns the route to the service. Raises ValueError for a wrong setting of the caller or the environment.
 
-    `context` replaces the system's certificates. `proxy` replaces the proxies of the environment; "" is none. A route
-    that is not used has neither.
+    `context` replaces the system's certificates. `proxy` replaces the proxies of the environment; "" means none. A
+    route that is not used has neither.
     """
     if isinstance(base_url, str) and re.fullmatch(r"unix:/[^\0]+", base_url):
         return Route("http://localhost", "localhost", "localhost", 80, unix=base_url.removeprefix("unix:"))

@@ -88,7 +88,7 @@ class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
     async def aclose(self) -> None:
         """Closes the connections. A call in progress returns its answer, or raises NoAnswerError."""
         self._connections.close()
-        await asyncio.sleep(0)  # in which the loop closes them
+        await asyncio.sleep(0)  # lets the loop close them
 
     async def __aenter__(self) -> Self:
         """Returns the client; the end of the block closes it."""
@@ -131,14 +131,14 @@ class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
             return lost.with_traceback(None)
         except TimeoutError:
             return too_slow()
-        except OSError as error:  # of `send`: its text might quote the request
+        except OSError as error:  # from `send`: its text might quote the request
             return Lost(type(error).__name__)
         except BaseException as ended:
             shown = bare(ended)
         raise shown
 
     def _turns(self) -> asyncio.Semaphore:
-        """Returns what a call waits on, if too many are in progress on its event loop."""
+        """Returns the semaphore that limits the calls in progress on this event loop."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:  # a connection belongs to its loop
             self._loop = loop

@@ -59,7 +59,7 @@ class AsyncioConnection(asyncio.Protocol):
         return answer, stays and not self._received
 
     def is_usable(self) -> bool:
-        """Returns whether it is open, on this loop, and nothing came that nobody asked for."""
+        """Returns whether it is open, on this loop, and has received nothing unexpected."""
         received, self._received = self._received, []
         return self._loop is asyncio.get_running_loop() and all(
             part and self._link.stays_open_after(part) for part in received
@@ -69,7 +69,7 @@ class AsyncioConnection(asyncio.Protocol):
         """Closes it without a handshake, whatever the state of its event loop."""
         transport: asyncio.Transport | None = getattr(self, "_transport", None)
         if transport is None or self._forks != connections.forks or self._loop.is_closed():
-            self._socket.close()  # after a fork that leaves the parent's end and the parent's loop alone
+            self._socket.close()  # after a fork, this leaves the parent's end and loop alone
             return
         try:
             self._loop.call_soon_threadsafe(transport.abort)
@@ -81,7 +81,7 @@ class AsyncioConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Takes what came."""
+        """Takes received data."""
         self._came(data)
 
     def eof_received(self) -> None:
@@ -120,7 +120,7 @@ class AsyncioConnection(asyncio.Protocol):
             return result
 
     def _limit(self) -> None:
-        """Has the timer fire by the end. Raises TimeoutError."""
+        """Sets the timer to fire by the end. Raises TimeoutError."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise TimeoutError

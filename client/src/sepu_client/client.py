@@ -114,7 +114,7 @@ class Client(BaseClient[Answer, SocketConnection]):
             return lost.with_traceback(None)
         except TimeoutError:
             return too_slow()
-        except OSError as error:  # of `send`: its text might quote the request
+        except OSError as error:  # from `send`: its text might quote the request
             return Lost(type(error).__name__)
         except BaseException as ended:
             shown = bare(ended)

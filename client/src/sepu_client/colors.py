@@ -24,11 +24,12 @@ _FORMS = (
 def read_colors(colors: Iterable[ColorLike], scale: int | None = None, *, most: int | None = None) -> list[RGB]:
     """Returns the colours as numbers from 0 to 255, or raises ValueError or TypeError.
 
-    `scale`: the greatest value of a channel, 255 (also without `scale`) or 1. `most`: how many colours, from one.
+    `scale`: the greatest value of a channel, 255 (also without `scale`) or 1. `most`: the maximum number of colours;
+    the minimum is one.
     """
     if scale not in (None, 1, 255):
         raise ValueError(f"scale must be 1 or 255, not {scale!r}")
-    if not isinstance(colors, (list, tuple)):  # PERF: the other types take longer to ask for
+    if not isinstance(colors, (list, tuple)):  # PERF: the other types take longer to check
         if isinstance(colors, str | Mapping):
             raise TypeError(f"{shown(colors)} is one colour, and not a list of colours; write [{shown(colors)}]")
         if not isinstance(colors, Iterable):
@@ -69,7 +70,7 @@ def _read_text(text: str) -> RGB:
             f"{text!r} is ambiguous: {library} of the library, or {css} of CSS; write the value that you mean"
         )
     if min(rgb) < 0 or max(rgb) > 255:
-        raise ValueError(f"{text!r} lies outside sRGB, which is all that the service takes; the library matches it")
+        raise ValueError(f"{text!r} lies outside sRGB, and the service takes only sRGB; the library matches it")
     return RGB(*map(float, rgb))
 
 
@@ -79,9 +80,9 @@ def _scaled(channels: Sequence[object], color: object, scale: int | None) -> RGB
     numbers = [_number(channel) for channel in channels]
     greatest = scale or 255
     for number in numbers:
-        if not 0 <= number <= greatest:  # nor NaN
+        if not 0 <= number <= greatest:  # refuses NaN too
             raise ValueError(f"{shown(color)} has the channel {number}, and a channel is a number from 0 to {greatest}")
-    # As the library does; an RGB says by its type what it is.
+    # As in the library. An RGB's type gives its scale.
     if (
         scale is None
         and 0 < max(numbers) <= 1
@@ -104,5 +105,5 @@ def _number(channel: object) -> float:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    # PERF: whether an object is Real takes long to ask.
+    # PERF: checking whether an object is Real is slow.
     return type(value) in (int, float) or (isinstance(value, Real | Decimal) and not isinstance(value, bool))

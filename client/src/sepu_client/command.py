@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def printable(line: str) -> str:
-    """Returns a line without control characters, which may command a terminal: each as its escape in JSON."""
+    """Returns a line with JSON escapes in place of control characters, which may command a terminal."""
     return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in line)
 
 
@@ -93,7 +93,7 @@ def _call(client: Client, arguments: argparse.Namespace) -> MatchResponse | Sear
 
 
 def lines(answer: MatchResponse | SearchResponse | UsageResponse, *, as_json: bool) -> Iterator[str]:
-    """Returns what is printed of an answer, as it came."""
+    """Yields the lines to print for an answer."""
     if as_json:
         yield msgspec.json.encode(answer).decode()
     elif isinstance(answer, UsageResponse):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 IDLE_SECONDS = 30.0  # the service closes after 75, and many firewalls and balancers forget after 60
 
-forks = 0  # that led to this process; PERF: os.getpid is a system call
+forks = 0  # forks that led to this process; PERF: os.getpid is a system call
 
 
 def _count_fork() -> None:
@@ -122,7 +122,7 @@ def shares(addresses: list[Address], end: float) -> Iterator[tuple[Address, floa
 
 
 def new_socket(family: socket.AddressFamily) -> socket.socket:
-    """Returns a socket that sends what it is given without a delay."""
+    """Returns a socket that sends without delay."""
     made = socket.socket(family, socket.SOCK_STREAM)
     if family != getattr(socket, "AF_UNIX", None):
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

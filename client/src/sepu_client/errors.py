@@ -6,8 +6,8 @@ from sepu_client.results import UsageSnapshot
 class Error(Exception):
     """Stands for every error of this client.
 
-    `idempotency_key` is that of a match or search: the same call with the same key goes on where this one ended, and
-    is charged once. `request_id`, where there is one, is for the service's support.
+    `idempotency_key` is that of a match or search: the same call with the same key continues this one, and is charged
+    once. `request_id`, where there is one, is for the service's support.
     """
 
     retried = False  # such an error is raised only if the deadline leaves no time for another attempt
@@ -36,7 +36,7 @@ class NoAnswerError(Error):
 
 
 class InvalidAnswerError(Error):
-    """Reports that the answer does not follow the interface: perhaps the address is wrong, or a proxy answered."""
+    """Reports that the answer does not follow the interface: the address may be wrong, or a proxy answered."""
 
     def __init__(self, status: int, reason: str, request_id: str | None, idempotency_key: str | None) -> None:
         super().__init__(status, reason, request_id, idempotency_key)
@@ -140,6 +140,6 @@ _BY_STATUS = {
 
 
 def error_class(status: int, code: str | None) -> type[ApiError]:
-    """Returns the class for a status from 400, for codes that are not known."""
+    """Returns the class for a code, or for a status of 400 or more if the code is not known."""
     by_status = _BY_STATUS.get(status, ServiceError if status >= 500 else InvalidRequestError)
     return _BY_CODE.get((status, code or ""), by_status)

@@ -73,7 +73,7 @@ class Lost(Exception):  # noqa: N818  (it never leaves this package)
 
 
 def too_slow() -> Lost:
-    """Returns the loss of an attempt whose time was over."""
+    """Returns the loss of an attempt that ran out of time."""
     return Lost("the answer came too slowly")
 
 

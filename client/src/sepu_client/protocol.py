@@ -91,7 +91,7 @@ class _Parts:
         self.body = bytearray()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Takes a header, and no trailer."""
+        """Takes a header, but no trailer."""
         if not self.has_head:
             key, text = _lower(name), value.decode("latin-1")
             self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
@@ -183,9 +183,9 @@ def _body(data: bytes, length: int) -> Conversation[tuple[bytes, bool]]:
 
 
 def _chunked(parser: HttpResponseParser, parts: _Parts, received: bytes) -> Conversation[bool]:
-    """Reads a chunked body; returns whether it ended, and where the data ended.
+    """Reads a chunked body; returns whether it ended exactly where the data did.
 
-    The parser skips the ends of lines behind it, so its last bytes are compared.
+    The parser skips line ends after the body, so this compares the last bytes.
     """
     read, last = 0, b""
     while True:
@@ -202,7 +202,7 @@ def _chunked(parser: HttpResponseParser, parts: _Parts, received: bytes) -> Conv
         if len(parts.body) > MAX_BODY:
             return False
         if read > _MAX_CHUNKED:
-            raise Lost("the answer has too small chunks")
+            raise Lost("the answer's chunks are too small")
         received = yield from _more()
 
 

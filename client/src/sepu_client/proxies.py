@@ -37,7 +37,7 @@ def proxy_for(scheme: str, host: str, port: int) -> Proxy | None:
         return None
     proxy = read_proxy(name, value)
     exceptions, hosts = _first(_EXCEPTIONS)
-    # All are read, so that a wrong one is always told.
+    # All are read, so that a wrong one is always reported.
     found = [_matches(entry, host.rstrip("."), port, exceptions) for entry in re.split(r"[\s,]+", hosts) if entry]
     return None if any(found) else proxy
 
@@ -84,7 +84,7 @@ def read_proxy(name: str, url: str) -> Proxy:
 
 
 def _matches(entry: str, host: str, port: int, name: str) -> bool:
-    """Returns whether an entry of NO_PROXY is for the host: *, HOST, .SUFFIX, an IP address or network, with a port."""
+    """Returns whether a NO_PROXY entry is for the host: *, HOST, .SUFFIX, address or network, with a port or none."""
     if entry == "*":
         return True
     form = re.fullmatch(r"(?P<host>\[[^][]+\]|[^][:]+)(:(?P<port>[0-9]{1,5}))?|(?P<address>[0-9A-Fa-f:./]+)", entry)

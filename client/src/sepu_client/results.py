@@ -165,7 +165,7 @@ def read_error_code(body: bytes) -> str:
 
 @cache
 def _decoder(form: Any, *known: str) -> Decoder[Any]:  # noqa: ANN401
-    """Returns what reads the fields that are not known."""
+    """Returns a decoder of the fields that are not known."""
     members = [
         (one.name, _IN_BODY.get(one.type, one.type), field(default=one.default))
         for one in fields(form)
@@ -179,4 +179,4 @@ def _decoded(decoder: Decoder[Any], body: bytes) -> Any:  # noqa: ANN401
         return decoder.decode(body)
     except (DecodeError, RecursionError) as error:
         reason = str(error)
-    raise Unreadable(f"the body is not of the interface: {reason}")
+    raise Unreadable(f"the body does not follow the interface: {reason}")

@@ -78,7 +78,7 @@ def settle(
 def bare(ended: BaseException) -> BaseException:
     """Returns an exception to raise without the frames below: their variables have the API key.
 
-    The cancellations that it followed stay: by them anyio knows whether it is its own.
+    Keeps the cancellations that it followed: anyio recognises its own by them.
     """
     before = ended.__context__
     ended.__context__ = bare(before) if type(before).__name__ == "CancelledError" and before else None
@@ -102,7 +102,7 @@ def _known(call: Call[Any], answer: Answer) -> dict[str, Any]:
     """Returns the fields of the result that are not in the body."""
     request_id = _request_id(answer)
     if request_id is None:
-        raise Unreadable("the header X-Request-Id is missing or no UUID")
+        raise Unreadable("the header X-Request-Id is missing or not a UUID")
     if call.idempotency_key is None:
         return {"request_id": request_id}
     return {
@@ -132,7 +132,7 @@ def _error(call: Call[T], outcome: Answer | Lost) -> Error:
         return NoAnswerError(outcome.reason, key, retried=not outcome.final)
     request_id = _request_id(outcome)
     if outcome.status < 400:
-        return InvalidAnswerError(outcome.status, "the status is not of the interface", request_id, key)
+        return InvalidAnswerError(outcome.status, "the interface has no such status", request_id, key)
     code = snapshot = None
     with suppress(Unreadable):
         found = results.read_error_code(_content(outcome))
@@ -146,7 +146,7 @@ def _error(call: Call[T], outcome: Answer | Lost) -> Error:
 
 
 def _retry_after(headers: Mapping[str, str]) -> int | None:
-    """Returns the seconds until then, of a number or a date; None for anything else."""
+    """Returns the seconds of a Retry-After, a number or a date; None for anything else."""
     after = headers.get("retry-after", "")
     if _SECONDS.fullmatch(after):
         return int(after)

@@ -46,7 +46,7 @@ class SocketConnection:
         return self._converse(self._link.exchange(request), end)
 
     def is_usable(self) -> bool:
-        """Returns whether it is open, and nothing came that nobody asked for."""
+        """Returns whether it is open, and has received nothing unexpected."""
         if not self._has_input(0):
             return True
         try:
@@ -56,7 +56,7 @@ class SocketConnection:
         return bool(received) and self._link.stays_open_after(received)
 
     def close(self) -> None:
-        """Closes it without a handshake. After a fork that leaves the parent's end alone."""
+        """Closes it without a handshake. After a fork, this leaves the parent's end alone."""
         self._socket.close()
 
     def _converse(self, conversation: Conversation[T], end: float) -> T:
@@ -108,7 +108,7 @@ def _left(end: float) -> float:
 
 
 def _resolve(host: str, port: int, end: float) -> list[Address]:
-    """Asks the resolver in a thread, which can be left: nothing else ends its call."""
+    """Asks the resolver in a thread, which can be abandoned: its call cannot be interrupted."""
     answers = SimpleQueue[Any]()
 
     def look_up() -> None:

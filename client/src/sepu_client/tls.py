@@ -26,7 +26,7 @@ class Tls:
     def __init__(self, context: ssl.SSLContext, host: str) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._object = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host.rstrip("."))
-        self.ended = False  # by the other side, properly
+        self.ended = False  # by the other side's close_notify
 
     @property
     def is_quiet(self) -> bool:
@@ -34,7 +34,7 @@ class Tls:
         return not self.ended and not self._incoming.pending
 
     def handshake(self) -> Conversation[None]:
-        """Raises a Lost that is final where TLS was refused, for instance by a wrong certificate."""
+        """Shakes hands. Raises a final Lost if TLS is refused, for instance for a wrong certificate."""
         while True:
             try:
                 self._object.do_handshake()

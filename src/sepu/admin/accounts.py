@@ -1,4 +1,4 @@
-"""The accounts of customers: made, named, listed, moved to another plan, suspended."""
+"""Makes, names, lists, moves and suspends customers' accounts."""
 
 from collections.abc import Generator, Mapping
 from contextlib import closing
@@ -19,13 +19,13 @@ from sepu.metering.key_format import account_of, new_account_id
 from sepu.metering.meters import METERS
 
 STATUSES = ("active", "suspended", "expired", "erased")
-# Of several that a search finds.
+# Accounts that an error names, if a search finds several.
 _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account, its limits of this month (the plan's and what was granted), and what it used in two months."""
+    """An account, its limits this month (the plan's plus grants), and its usage this month and last."""
 
     account_id: str
     external_id: str | None
@@ -44,22 +44,22 @@ class Account:
 
 
 class Filters(TypedDict, total=False):
-    """Conditions for an account to be listed; None lets all pass."""
+    """Filters for a list of accounts; None passes all."""
 
     account_id: str | None
     plan_id: str | None
     status: str | None
     search: str | None
-    """A part of the id, the external id, the name or the id of a key; or a key's external id. See `resolve_search`."""
+    """Part of the id, external id or name, or of a key's id; or a key's external id. See `resolve_search`."""
     ends_within: timedelta | None
     """It is active and ends within this time."""
     quiet: bool
-    """It used something in the month before, and nothing in this one."""
+    """It used something last month, and nothing this month."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """The number of accounts, and their usage by meter in this month and the one before."""
+    """The number of accounts, and their usage by meter this month and last."""
 
     accounts: int
     committed: Mapping[str, int]
@@ -81,8 +81,7 @@ SORTS: dict[str, tuple[LiteralString, str]] = {
 }
 """Sort keys of accounts: a column of the statement, and its meter.
 
-`used` is the last use; of a meter there are the units of this month, how much of the limit they are, and how many more
-than in the month before.
+`used` is the last use. A meter has this month's units, their share of the limit, and their change since last month.
 """
 
 
@@ -93,10 +92,10 @@ def create_account(
     external_id: str | None = None,
     expires_at: datetime | None = None,
 ) -> IssuedKey:
-    """Makes an account with its first key. From `expires_at` on it is as if it were suspended.
+    """Makes an account with its first key. From `expires_at` on, it counts as suspended.
 
     Raises:
-        AccountError: no such plan, or the name or the external id has another form or is another account's.
+        AccountError: no such plan, the name or external id is malformed, or another account has the external id.
     """
     account_id = new_account_id()
     try:
@@ -117,11 +116,11 @@ def change_account(
     external_id: str | None = None,
     expires_at: datetime | Literal[""] | None = None,
 ) -> None:
-    """Changes what operators call an account and when it expires. None leaves a value, "" removes it.
+    """Changes an account's name, external id and expiry. None leaves a value, "" removes it.
 
     Raises:
-        AccountError: no such account, it was erased, or the name or the external id has another form or is another
-            account's.
+        AccountError: no such account, it was erased, the name or external id is malformed, or another account has the
+            external id.
     """
     with recording(connection, "account.set", account_id), naming(name, external_id):
         lock_account(connection, account_id)
@@ -132,12 +131,12 @@ def change_account(
 
 
 def lock_first_account(connection: psycopg.Connection) -> bool:
-    """Returns whether this transaction may make the first account; another one may be about to."""
+    """Returns whether this transaction may make the first account; not if another is about to."""
     return bool(value(connection, "lock_first_account"))
 
 
 def oldest_account(connection: psycopg.Connection) -> str | None:
-    """Returns the account that was made first, if there is any."""
+    """Returns the account that was made first, if any."""
     row = run(connection, "oldest_account").fetchone()
     return None if row is None else row[0]
 
@@ -155,7 +154,7 @@ def show_account(connection: psycopg.Connection, account_id: str) -> Account:
 
 
 def look_up(connection: psycopg.Connection, given: str) -> Account:
-    """Returns the account that this is the id or the external id of, or the only one that a search for it finds.
+    """Returns the account with this id, external id or key's id, or the only one that a search finds.
 
     Raises:
         AccountError: there is none, or there are several.
@@ -182,9 +181,9 @@ def list_accounts(
     skip: int = 0,
     **filters: Unpack[Filters],
 ) -> Generator[Account, None, None]:
-    """Returns the accounts that pass all filters, in the order of one of `SORTS`; those without a value come last.
+    """Returns the accounts that pass all filters, sorted by one of `SORTS`; missing values come last.
 
-    They show one moment, and are read as they come: close the generator before the connection.
+    They are one snapshot, read as a stream: close the generator before the connection.
     """
     key, meter = SORTS[sort]
     direction = sql.SQL("desc" if descending else "asc")
@@ -198,9 +197,9 @@ def list_accounts(
 
 
 def resolve_search(connection: psycopg.Connection, search: str) -> Filters:
-    """Returns what to filter by for a search: the account, if it is the id of a key or of a request.
+    """Returns the filters of a search: the account, if the text is the id of a key or a request.
 
-    To find a request, all results are read: do it once for several statements.
+    Finding a request reads all results: call this once for several statements.
     """
     account_id = account_of(search) or charged_account(connection, search)
     return {"search": search} if account_id is None else {"search": None, "account_id": account_id}
@@ -216,7 +215,7 @@ def sum_accounts(connection: psycopg.Connection, **filters: Unpack[Filters]) -> 
 
 
 def _parameters(connection: psycopg.Connection, filters: Filters, meter: str = "") -> dict[str, object]:
-    """Returns those of the statements."""
+    """Returns the statements' parameters."""
     today: date = value(connection, "read_today")
     last = today.replace(day=1) - timedelta(days=1)
     every: dict[str, object] = dict.fromkeys(("account_id", "plan_id", "status", "search", "ends_within"))
@@ -242,7 +241,7 @@ def set_status(connection: psycopg.Connection, account_id: str, status: str) -> 
 
 
 def move_account(connection: psycopg.Connection, account_id: str, plan_id: str) -> None:
-    """Puts an account on another plan, whose limits count from its next request on.
+    """Puts an account on another plan, whose limits apply from its next request on.
 
     Raises:
         AccountError: no such account, it was erased, or no such plan.

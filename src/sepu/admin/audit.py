@@ -1,5 +1,5 @@
-"""Checks the ledger, for every account, period and meter: committed = pruned + Σ units of stored results, and what a
-prune summed up by day, the events, the grants and the credits are still there.
+"""Checks for every account, period and meter that committed = pruned + Σ units of stored results, and that the
+pruned days, events, grants and credits are still there.
 """
 
 from collections.abc import Sequence
@@ -21,24 +21,24 @@ class Difference(msgspec.Struct, frozen=True, rename="camel"):
     period: str
     meter: str
     committed: int | None
-    """None, as `pruned` then, if results are stored without a counter."""
+    """None, like `pruned`, if results are stored without a counter."""
     pruned: int | None
     stored: int | None
     """The units of the stored results; None if there are none."""
     dated: int | None
-    """Of `pruned`, the units that were summed up by day: all, or none if the account was erased."""
+    """Units of `pruned` that were summed up by day: all, or none if the account was erased."""
     days: int | None
     """The units of those days; None if there are none."""
     events: int | None
     """How many events its charges recorded."""
     recorded: int | None
-    """How many there are; None if there are none."""
+    """How many of them are stored; None if there are none."""
     granted: int | None
     """Units by which the limit was raised; never negative."""
     grants: int | None
     """The units of the grants; None if there are neither grants nor credits."""
     credited: int | None
-    """Of `committed`, what is not billed."""
+    """Units of `committed` that are not billed."""
     credits: int | None
     """The units of the credits; None if there are neither grants nor credits."""
 
@@ -70,18 +70,18 @@ def audit(connection: psycopg.Connection) -> Audit:
 
 
 def record_audit(connection: psycopg.Connection, found: Audit) -> None:
-    """Keeps the summary. A standby keeps none."""
+    """Stores the summary, except on a standby."""
     with suppress(psycopg.errors.ReadOnlySqlTransaction):
         counts = {"counters": found.counters, "results": found.results, "differences": len(found.differences)}
         run(connection, "record_audit", **counts)
 
 
 def last_audit(connection: psycopg.Connection) -> AuditSummary | None:
-    """Returns the latest summary that was kept, if there is any."""
+    """Returns the latest stored summary, if any."""
     row = run(connection, "last_audit").fetchone()
     return None if row is None else AuditSummary(*row)
 
 
 def _counter(difference: Sequence[Any]) -> tuple[str, ...]:
-    """Returns the account, period and meter of a difference. Citus adds up unordered lists only."""
+    """Returns a difference's account, period and meter. Citus cannot sort aggregated lists."""
     return tuple(difference[:3])

@@ -1,4 +1,4 @@
-"""Charges of an account: found by request, key or day; compared with the request log; charged twice."""
+"""Finds an account's charges by request, key or day, in the request log, and charged twice."""
 
 import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ _UNREADABLE = "unreadable"
 
 T = TypeVar("T")
 
-# Of the log, that one statement looks up: each reads the account's results once.
+# Requests that one statement looks up; each statement reads the account's results once.
 _LOOKED_UP = 50_000
 
 Outcome = Literal["charged", "replay", "not_charged", "unknown"]
@@ -36,11 +36,11 @@ NOT_STORED = "not_stored"
 OTHER_ACCOUNT = "other_account"
 """Another account was charged for it."""
 FREE = "free"
-"""What the request asked for costs nothing."""
+"""The request costs nothing."""
 
 
 class Range(TypedDict, total=False):
-    """A range of time; without an end it has none there."""
+    """A range of time; a missing end is unbounded."""
 
     since: datetime | None
     until: datetime | None
@@ -49,7 +49,7 @@ class Range(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class StoredCharge:
-    """A charge that is stored. `idempotency_key_hash` is None if it was not asked for."""
+    """A stored charge. `idempotency_key_hash` is None unless asked for."""
 
     request_id: str
     created_at: datetime
@@ -64,9 +64,9 @@ class StoredCharge:
 class RequestStatus:
     """Whether a request was charged.
 
-    `account_id` is the account of the charge, and `charged_by` the request that was charged for its idempotency key, if
-    that is another one; what follows is of the charge. `reason` is an error code of the contract, or one of this
-    module's reasons. `time`, `status` and `error_pointer` are those of the request's answer, by the log.
+    The fields from `account_id` on describe the charge; without one, key and hash are the log's. `charged_by` is the
+    request charged for the same idempotency key, if another. `reason` is a contract error code or one of this module's
+    reasons. `time`, `status` and `error_pointer` are the answer's, from the log.
     """
 
     request_id: str
@@ -95,7 +95,7 @@ class Duplicate(StoredCharge):
 
 
 class LoggedRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """The line of a request in the log."""
+    """A request's line in the log."""
 
     time: Annotated[datetime, msgspec.Meta(tz=True)]
     event: Literal["request"]
@@ -123,8 +123,8 @@ def list_charges(
 ) -> Generator[StoredCharge, None, None]:
     """Returns an account's charges in a range of time that pass all filters, the newest first.
 
-    `before` are the time and the request id of one: only older ones. A request id has the form of a UUID. The console's
-    role may not ask for hashes.
+    `before`, a charge's time and request id, keeps only older ones. A request id has the form of a UUID. The console's
+    role may not read hashes.
     """
     key = sql.Identifier("idempotency_key") if with_hashes else sql.NULL
     query = sql.SQL(statement("list_charges")).format(idempotency_key=key)
@@ -188,12 +188,12 @@ def _charged_accounts(connection: psycopg.Connection, request_ids: Sequence[str]
 
 
 def pruned_months(connection: psycopg.Connection, account_id: str | None) -> list[str]:
-    """Returns the months of which results are gone, of an account or of any."""
+    """Returns the months with deleted results, of an account or of any."""
     return [period for (period,) in run(connection, "list_pruned", account_id=account_id)]
 
 
 def times_of(day: date, days: int = 1) -> Range:
-    """Returns the range of time of one UTC day or more."""
+    """Returns the range of one or more UTC days."""
     since = datetime(day.year, day.month, day.day, tzinfo=UTC)
     return {"since": since, "until": since + timedelta(days=days)}
 
@@ -245,13 +245,13 @@ def check_log(
 
 
 def read_log_line(line: bytes) -> LoggedRequest | None:
-    """Reads a line of the request log, ignoring any text before its JSON. None: it is another record.
+    """Reads a line of the request log, ignoring any text before its JSON; None for another record.
 
     Raises:
         ValueError: it is not a line of such a log, or was cut.
     """
     start = line.find(b"{")
-    if start < 0:  # such as the log's text form, whose date would be read as a number
+    if start < 0:  # such as the log's text form
         raise ValueError("no line of the request log")
     try:
         request = msgspec.json.decode(line[start:], type=LoggedRequest)
@@ -259,9 +259,9 @@ def read_log_line(line: bytes) -> LoggedRequest | None:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError("no line of the request log") from error
-    if not (REQUEST_ID.fullmatch(request.request_id) and 1 < request.time.year < 9999):  # it has to have a time in UTC
+    if not (REQUEST_ID.fullmatch(request.request_id) and 1 < request.time.year < 9999):  # it must have a time in UTC
         return None
-    # Before a terminal shows these, they must have the form that the log writes.
+    # A terminal may show these, so they must have the form that the log writes.
     key_hash, key_id = request.idempotency_key_hash, request.key_id
     code, pointer = request.error, request.error_pointer
     return msgspec.structs.replace(
@@ -281,7 +281,7 @@ def _uncharged(request: LoggedRequest, *, is_pruned: bool) -> tuple[Outcome, str
         return "not_charged", request.error or FREE
     if request.error is None:  # it was answered, so it was charged
         return ("charged", PRUNED) if is_pruned else ("unknown", NOT_STORED)
-    if request.status >= 500 and is_pruned:  # it may have been charged all the same
+    if request.status >= 500 and is_pruned:  # it may still have been charged
         return "unknown", PRUNED
     return "not_charged", request.error
 

@@ -1,7 +1,7 @@
 """Distributes the ledger over a Citus cluster by account, and checks that each request runs on its account's node.
 
-If Citus cannot delegate a call, it runs the function on the coordinator and says nothing: the answers are the same, and
-the workers are idle. So this looks at Citus's plan of each call.
+If Citus cannot delegate a call, it silently runs the function on the coordinator: answers stay right, but the workers
+idle. So this checks Citus's plan of each call.
 """
 
 import uuid
@@ -37,7 +37,7 @@ def distribute(connection: psycopg.Connection) -> Distribution:
         if not statements.value(connection, "has_workers"):
             raise SepuError("this Citus has no workers for shards; add them with citus_add_node")
         if strays := _names(connection, "read_strays"):
-            raise SepuError(f"nothing says how to distribute {', '.join(strays)}: there is no account_id")
+            raise SepuError(f"{', '.join(strays)} cannot be distributed: there is no account_id")
         due = _names(connection, "read_undistributed")
         connection.execute(statements.distribution())
         if left := _names(connection, "read_undistributed"):
@@ -50,7 +50,7 @@ def distribute(connection: psycopg.Connection) -> Distribution:
 
 
 def delegated_commands(account_id: str) -> dict[str, Command[Any]]:
-    """Returns by name each command that is sent for one account, with a key that does not exist."""
+    """Returns by name each command sent for one account, with a key that does not exist."""
     credential = Credential(account_id, b"")  # no key has such a hash
     charge = Charge("color_match", 1, b"", b"{}")
     return {
@@ -61,7 +61,7 @@ def delegated_commands(account_id: str) -> dict[str, Command[Any]]:
 
 
 def _check_delegation(connection: psycopg.Connection, worker: str, account_id: str) -> None:
-    with psycopg.ClientCursor(connection) as cursor:  # constants in the text, as Citus wants them in the end
+    with psycopg.ClientCursor(connection) as cursor:  # constants in the text: Citus plans those
         for name, command in delegated_commands(account_id).items():
             plan = cursor.execute("explain (format json) " + command.statement, command.parameters).fetchall()
             if not _is_delegated(plan[0][0]):
@@ -69,14 +69,14 @@ def _check_delegation(connection: psycopg.Connection, worker: str, account_id: s
                     f"sepu.{name} runs on the coordinator instead of {worker}; "
                     "to see why: set client_min_messages = debug4"
                 )
-            # No account has this key, so nothing is written; but the function must find what it calls and reads.
+            # No account has this key, so nothing is written, but the function must find all that it calls.
             answer = command.read(cursor.execute(command.statement, command.parameters).fetchall())
             if answer != command.refused(UNAUTHORIZED):
                 raise SepuError(f"sepu.{name} on {worker} answered a key that does not exist with {answer}")
 
 
 def _is_delegated(plan: list[dict[str, Any]]) -> bool:
-    """Returns whether the whole call is one task of one worker."""
+    """Returns whether the whole call is one task on one worker."""
     root = plan[0]["Plan"]
     return bool(root.get("Custom Plan Provider") == "Citus Adaptive" and not root.get("Plans"))
 

@@ -1,4 +1,4 @@
-"""Erases what is known of a customer. The units of each month stay for billing, so the ledger still adds up."""
+"""Erases what is known about a customer. Each month's units stay for billing, so the ledger still adds up."""
 
 import time
 from dataclasses import dataclass
@@ -38,8 +38,8 @@ def erase_account(connection: psycopg.Connection, account_id: str) -> Erased:
         run(connection, "erase_reasons", account_id=account_id)
         keys = run(connection, "erase_keys", account_id=account_id).rowcount
         forget_names(connection, account_id)
-    # A call under way may have read its key before. After this time the worker has given it up, and it has ended or
-    # waits for a lock.
+    # A call under way may have read its key already. Afterwards its worker has given it up, and it has ended or waits
+    # for a lock.
     time.sleep(limits.database.STATEMENT_SECONDS + limits.database.LOCK_SECONDS)
     results = 0
     for period, meter in run(connection, "list_counters", account_id=account_id).fetchall():

@@ -1,7 +1,7 @@
 """Quota events: a charge took an account's usage of a meter over a threshold of its limit.
 
-Each is delivered at least once, those of a counter in order. A deliverer claims an event for a while, in one statement.
-So several can run, and an event that one claimed and did not finish is due again later.
+Each is delivered at least once, and a counter's events in order. A deliverer claims an event for a limited time, in one
+statement. So several can run, and an unfinished event becomes due again.
 """
 
 import random
@@ -22,7 +22,7 @@ STATES = ("due", "delivered", "dead")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A crossing, and how far its delivery is."""
+    """A crossing, and the state of its delivery."""
 
     account_id: str
     external_id: str | None
@@ -34,7 +34,7 @@ class Event:
     limit: int
     """The one in force then."""
     committed: int
-    """By the charge that crossed, with all before it."""
+    """Including the charge that crossed."""
     crossed_at: datetime
     state: str | None
     """One of `STATES`; None if the delivery is past its retention."""
@@ -45,7 +45,7 @@ class Event:
 
     @property
     def event_id(self) -> str:
-        """Returns what names this event: an account crosses a threshold of a limit once a month and meter."""
+        """Returns the id: an account crosses a threshold of a limit once per month and meter."""
         return ":".join((self.account_id, self.period, self.meter, str(self.threshold), str(self.limit)))
 
 
@@ -59,9 +59,9 @@ def list_events(
     until: datetime | None = None,
     latest: int | None = None,
 ) -> Iterator[Event]:
-    """Returns the events that pass all filters, the oldest first; at most `latest` of them, if that is given.
+    """Returns the events that pass all filters, the oldest first; only the `latest` newest, if given.
 
-    They were recorded from `since` on, and before `until`.
+    `since` is inclusive, `until` exclusive.
     """
     filters = {"account_id": account_id, "period": period, "state": state, "since": since, "until": until}
     for row in run(connection, "list_events", **filters, latest=latest):
@@ -155,9 +155,9 @@ def retry_delivery(connection: psycopg.Connection, event_id: str) -> None:
 def retry_all(
     connection: psycopg.Connection, state: str, since: datetime | None = None, until: datetime | None = None
 ) -> int:
-    """Makes all events due now that are in a state and were recorded in a range of time; counts them.
+    """Makes the events in a state that were recorded in a range of time due now; returns how many.
 
-    Each is a transaction of its own, the oldest first.
+    Each is its own transaction, the oldest first.
     """
     found = list(list_events(connection, state=state, since=since, until=until))
     for event in found:
@@ -166,13 +166,13 @@ def retry_all(
 
 
 def count_deliveries(connection: psycopg.Connection) -> Backlog:
-    """Counts what is not delivered."""
+    """Counts undelivered events."""
     ((due, dead, oldest),) = run(connection, "count_deliveries").fetchall()
     return Backlog(due, dead, oldest)
 
 
 def _parsed(event_id: str) -> dict[str, str]:
-    """Returns what an event's id consists of, by the names of `_key`."""
+    """Returns the parts of an event's id, named as in `_key`."""
     form = re.fullmatch(
         "(?P<account_id>[^:]+):(?P<period>[^:]+):(?P<meter>[^:]+):(?P<threshold>[0-9]{1,3}):(?P<limit>[0-9]{1,10})",
         event_id,

@@ -1,4 +1,4 @@
-"""Every account's usage of a month, for billing."""
+"""Exports every account's usage of a month, for billing."""
 
 from collections import defaultdict
 from collections.abc import Generator, Iterable
@@ -20,7 +20,7 @@ _PAGE = 5000
 
 
 Allowances = list[tuple[datetime, int | None]]
-"""What a plan allowed since when, the first one first. None: the plan was deleted."""
+"""What a plan allowed, and since when, oldest first. None: the plan was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,11 @@ class _Plans:
     """Limits of accounts in a month."""
 
     moves: dict[str, list[PlanChange]]
-    """By account, since the month began, the first one first."""
+    """By account, since the month began, oldest first."""
     allowances: dict[tuple[str, str], Allowances]
     """By plan, and meter or REQUESTS_PER_MINUTE."""
     changes: list[tuple[str, PlanChange]]
-    """Of the month, with the plan."""
+    """Of the month, each with its plan."""
 
     def plan(self, account_id: str, plan_now: str, at: datetime) -> str:
         """Returns the plan that an account had."""
@@ -44,7 +44,7 @@ class _Plans:
         return next((units for since, units in reversed(kept) if since <= at), kept[0][1] if kept else None)
 
     def changes_of(self, account_id: str, plan_now: str, created_at: datetime, end: datetime) -> tuple[PlanChange, ...]:
-        """Returns what changed for an account until the month's end, in the order of time."""
+        """Returns an account's changes until the month's end, in order of time."""
         moves = [move for move in self.moves.get(account_id, ()) if move.at < end]
         limits = [
             change
@@ -86,10 +86,10 @@ def count_exported(connection: psycopg.Connection, period: str) -> int:
 
 
 def export_usage(connection: psycopg.Connection, period: str, account_id: str | None = None) -> Generator[AccountUsage]:
-    """Returns those accounts, or one of them, in the order of their ids, in one snapshot, a page at a time.
+    """Returns the usage of these accounts, or of one, ordered by id, in one snapshot, a page at a time.
 
-    Plan and limits are those of the month's end, or of now if it goes on; limits have what was granted. Status and
-    names are those of now.
+    Plan and limits are those at the month's end, or now if it is not over; limits include grants. Status and names are
+    current.
 
     Raises:
         AccountError: a plan has no limit for a meter.

@@ -52,7 +52,7 @@ class RangeCredit:
     """The units that an account was charged for a meter in a range of time, and their credit."""
 
     id: str
-    """Of the credit: the same one for the same range."""
+    """The credit's id, the same for the same range."""
     account_id: str
     external_id: str | None
     name: str | None
@@ -62,14 +62,14 @@ class RangeCredit:
     units: int
     """The units credited, or still to credit; fewer than were charged if the bill has fewer left."""
     outcome: Outcome
-    """`repeated` was credited before by the same range."""
+    """`repeated`: the same range was credited before."""
 
 
 def check_reason(reason: str) -> None:
-    """Makes sure that a reason can be kept.
+    """Makes sure that a reason can be stored.
 
     Raises:
-        SepuError: it has another form.
+        SepuError: it is malformed.
     """
     if not (reason.isprintable() and reason.strip() and len(reason) <= limits.plans.REASON_CHARACTERS):
         raise SepuError(f"a reason has 1 to {limits.plans.REASON_CHARACTERS} characters that can be printed")
@@ -87,9 +87,9 @@ def adjust_usage(
     adjustment_id: str | None = None,
     command: str = "add",
 ) -> Adjustment:
-    """Grants units of a month, by default the current one, or credits them; negative ones do the opposite.
+    """Grants units for a month, by default the current one, or credits them; negative ones do the opposite.
 
-    An id adds once: repeating it returns what was added then. It waits for charges in progress. The history names the
+    An id is applied once: repeating it returns the first result. Waits for charges in progress. The history names the
     `command`.
 
     Raises:
@@ -112,7 +112,7 @@ def adjust_usage(
         except psycopg.errors.LockNotAvailable as error:
             if time.monotonic() > deadline:
                 raise BusyError(
-                    f"account {account_id} is busy: what others hold of it was not free within "
+                    f"account {account_id} is busy: others held it for "
                     f"{limits.plans.ADJUSTMENT_SECONDS} seconds, and nothing was changed; try again"
                 ) from error
 
@@ -127,7 +127,7 @@ def find_range_credits(
     """
     if until > read_now(connection) - timedelta(seconds=limits.plans.SETTLED_SECONDS):
         raise SepuError(
-            f"the range has to end {limits.plans.SETTLED_SECONDS:g} seconds ago or earlier: charges may be under way"
+            f"the range must end at least {limits.plans.SETTLED_SECONDS:g} seconds ago: charges may be under way"
         )
     times = {"since": since, "until": until, "account_id": account_id}
     name = " ".join(at.astimezone(UTC).isoformat() for at in (since, until))
@@ -143,7 +143,7 @@ def find_range_credits(
 
 
 def credit_range(connection: psycopg.Connection, found: RangeCredit, reason: str) -> RangeCredit:
-    """Credits what is due of a range, once for its id; returns what became of it.
+    """Credits what is due for a range, once per id; returns the outcome.
 
     Raises:
         AccountError: the account was erased meanwhile, or its plan has no limit for the meter.
@@ -169,7 +169,7 @@ def list_adjustments(
 ) -> Iterator[Adjustment]:
     """Returns the grants, the credits or both that pass the filters, the oldest first.
 
-    `latest` keeps only that number of the latest ones, after the `skip` that are later still.
+    `latest` keeps only that many of the newest, after skipping the `skip` newest.
     """
     filters = {"kind": kind, "account_id": account_id, "adjustment_id": adjustment_id, "period": period}
     for row in run(connection, "list_adjustments", **filters, latest=latest, skip=skip):

@@ -1,6 +1,6 @@
-"""The history of changes: one row for each account, key or plan that a command changed, in the command's transaction.
+"""Records changes: one row for each account, key, plan or event that a command changed, in the command's transaction.
 
-A row is never changed, but an erasure forgets the names in those of its account.
+A row never changes, except that an erasure deletes the names in its account's rows.
 """
 
 import time
@@ -24,9 +24,9 @@ NO_ACCOUNT = ""
 """The account of rows that concern no account, such as a plan's."""
 
 REQUESTS_PER_MINUTE = "requestsPerMinute"
-"""The abuse limit, where changes name a limit by its meter."""
+"""The abuse limit's name, where other limits have a meter's."""
 
-# Of what a command is called after: the statement that keeps others from changing it, and the one that reads it.
+# By the subject of a command: the statement that locks it, and the one that reads it.
 _STATES = {
     "account": ("lock_account_state", "read_account_state"),
     "events": ("lock_account_state", "read_delivery_state"),
@@ -47,9 +47,9 @@ class Change:
     subject: str
     """The id of what was changed."""
     operator: str
-    """What SEPU_OPERATOR said, else the name of the user who ran the command."""
+    """SEPU_OPERATOR, else the name of the user who ran the command."""
     role: str
-    """Of the database, that the command logged in as."""
+    """The database role that the command logged in as."""
     before: Mapping[str, Any] | None
     """The state before the change; None if there was none."""
     after: Mapping[str, Any] | None
@@ -63,7 +63,8 @@ def recording(
     """Runs the block in a transaction, and records its changes; yields the states before, by id.
 
     `action` names the subject: `account.…` the account, `key.…` one or all of its keys, `events.…` an event, `plan.…` a
-    plan. No other command changes that at the same time. If the block changes nothing, or fails, nothing is recorded.
+    plan. No other command changes the subject at the same time. If the block changes nothing, or fails, nothing is
+    recorded.
     """
     lock, read = _STATES[action.partition(".")[0]]
     which = {"account_id": account_id, "subject": subject}
@@ -86,8 +87,8 @@ def record_change(
 ) -> None:
     """Records what differs between two states of something, if anything does.
 
-    None is the state of what there is not. Neither may hold a secret; free text of the customer's goes by the names
-    that an erasure forgets: `name`, `externalId`, `reason`.
+    None means that the subject does not exist. Neither state may hold a secret. A customer's free text must be under a
+    name that an erasure clears: `name`, `externalId`, `reason`.
     """
     old, new = before or {}, after or {}
     differing = [name for name in {**old, **new} if old.get(name) != new.get(name)]
@@ -154,17 +155,17 @@ def _list(
 
 @dataclass(frozen=True, slots=True)
 class PlanChange:
-    """A change of what an account may use: of its plan, or of a limit of its plan."""
+    """A change of an account's plan, or of a limit of its plan."""
 
     at: datetime
     meter: str | None
-    """None if it is the plan that changed, and REQUESTS_PER_MINUTE if the abuse limit."""
+    """None if the plan changed; REQUESTS_PER_MINUTE for the abuse limit."""
     before: str | int
     after: str | int
 
 
 def read_moves(connection: psycopg.Connection, period: str, account_id: str | None) -> dict[str, list[PlanChange]]:
-    """Returns by account, or for one, the moves to another plan since a UTC month began, the first one first."""
+    """Returns moves to another plan since a UTC month began, by account or for one, oldest first."""
     moves: dict[str, list[PlanChange]] = defaultdict(list)
     for moved, at, before, after in run(connection, "read_moves", period=period, account_id=account_id):
         moves[moved].append(PlanChange(at, None, before, after))

@@ -1,4 +1,4 @@
-"""The keys of accounts: issued, listed, named, given an end and revoked. `rotation.py` replaces them."""
+"""Issues, lists, names, expires and revokes keys. `rotation.py` replaces them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -27,7 +27,7 @@ class IssuedKey:
 
 @dataclass(frozen=True, slots=True)
 class ListedKey:
-    """A key as the operator may know it. `state` is valid, expired or revoked."""
+    """A key as operators see it. `state` is valid, expired or revoked."""
 
     key_id: str
     external_id: str | None
@@ -53,8 +53,8 @@ def issue_key(
     """Makes one more key for the account; its other keys stay as they are.
 
     Raises:
-        AccountError: no such account, it was erased, or the name or the external id has another form or is another
-            key's.
+        AccountError: no such account, it was erased, the name or external id is malformed, or another key has the
+            external id.
     """
     with recording(connection, "key.issue", account_id):
         return make_key(connection, account_id, expires_at, name, external_id)
@@ -67,7 +67,7 @@ def make_key(
     name: str | None = None,
     external_id: str | None = None,
 ) -> IssuedKey:
-    """Makes a key as `issue_key` does, for who records it.
+    """Makes a key like `issue_key`; the caller records it.
 
     Raises:
         AccountError: as for `issue_key`.
@@ -103,9 +103,7 @@ def list_keys(
 ) -> list[ListedKey]:
     """Returns the keys of an account, or of all, the oldest first; with `ends_within` those that end soon.
 
-    A key ends with its account at the latest.
-
-    By default all of them; otherwise one, or at most `limit` after the first `skip`.
+    A key ends with its account at the latest. Returns at most `limit` keys after the first `skip`.
 
     Raises:
         AccountError: no such account.
@@ -117,16 +115,16 @@ def list_keys(
 
 
 def find_keys(connection: psycopg.Connection, text: str) -> tuple[list[ListedKey], int]:
-    """Returns the keys whose plain text a text contains, and how many others in it have the form of a key.
+    """Returns the keys that a text contains, and how many other strings in it have the form of a key.
 
-    Those are mistyped, of another deployment, or of an account that was erased.
+    Those are mistyped, from another deployment, or of an erased account.
     """
     tags = key_format.KeyTags(value(connection, "read_key_secret"))
     named = key_format.keys_in(text)
     accounts = {key.key_id: key.account_id for key in map(tags.credential, named) if key is not None}
     found: list[ListedKey] = []
     for key_id, account_id in accounts.items():
-        with suppress(AccountError):  # of another deployment with the same secret, as a copy
+        with suppress(AccountError):  # from a copy of this deployment, with the same secret
             found += list_keys(connection, account_id, key_id)
     return found, len(named) - len(found)
 
@@ -138,12 +136,12 @@ def change_key(
     external_id: str | None = None,
     expires_at: datetime | Literal[""] | None = None,
 ) -> ListedKey:
-    """Changes what operators call a key and when it expires; returns it. None leaves a value, "" takes it away.
+    """Changes a key's name, external id and expiry; returns it. None leaves a value, "" removes it.
 
-    A key that is revoked stays so.
+    A revoked key stays revoked.
 
     Raises:
-        AccountError: no such key, or the name or the external id has another form or is another key's of the account.
+        AccountError: no such key, the name or external id is malformed, or another key has the external id.
     """
     with _changing(connection, "key.set", key_id) as account_id, naming(name, external_id):
         which = {"account_id": account_id, "key_id": key_id}

@@ -1,4 +1,4 @@
-"""Names of accounts and keys: finding an account, and the names and ids that operators give."""
+"""Finds accounts, and checks the names and ids that operators give to accounts and keys."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,7 +40,7 @@ def find_account(connection: psycopg.Connection, given: str) -> str:
 
 
 def lock_account(connection: psycopg.Connection, account_id: str) -> str:
-    """Lets nobody else change the account until the transaction ends, and returns its plan.
+    """Locks the account until the transaction ends, and returns its plan.
 
     Raises:
         AccountError: no such account, or it was erased.
@@ -69,7 +69,7 @@ def naming(name: str | None, external_id: str | None) -> Iterator[None]:
     """Says what is wrong with a name or an external id that the block stores.
 
     Raises:
-        AccountError: one of them has another form, or another key of the account has the external id.
+        AccountError: one is malformed, or another key of the account has the external id.
     """
     if name and not name.isprintable():  # it is shown on terminals
         raise AccountError(_BAD_NAME)

@@ -1,4 +1,4 @@
-"""Who runs a command."""
+"""Names who runs a command."""
 
 import getpass
 import os
@@ -7,7 +7,7 @@ _LONGEST = 100
 
 
 def operator_name() -> str:
-    """Returns what SEPU_OPERATOR says, else the name of the user: at most 100 characters that can be printed."""
+    """Returns SEPU_OPERATOR, else the user's name: at most 100 printable characters."""
     name = os.environ.get("SEPU_OPERATOR", "").strip() or _user()
     return "".join(letter if letter.isprintable() else "?" for letter in name[:_LONGEST])
 

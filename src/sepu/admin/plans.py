@@ -1,4 +1,4 @@
-"""Plans: the limits that accounts have, and at which percentages of them events are recorded."""
+"""Manages plans: accounts' limits, and the percentages of them at which events are recorded."""
 
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Plan:
     limits: Mapping[str, int]
     requests_per_minute: int
     thresholds: Sequence[int]
-    """Percentages of the limits; a charge that crosses one is an event."""
+    """Percentages of the limits; crossing one records an event."""
     accounts: int | None
     """None if a worker of a cluster does not answer."""
 
@@ -35,11 +35,10 @@ def set_plan(
 ) -> None:
     """Creates or changes a plan; its accounts are affected from their next request on.
 
-    `limits` is by meter, and `thresholds` are the percentages of these at which events are recorded. Omitted
-    values stay.
+    `limits` is by meter; `thresholds` are the percentages of them at which events are recorded. Omitted values stay.
 
     Raises:
-        AccountError: the plan is new and not all is given, or the plan's name, a limit or a threshold is out of bounds.
+        AccountError: a new plan lacks a limit, or the plan's name, a limit or a threshold is out of bounds.
         TypeError: there is no such meter.
     """
     limits = limits or {}
@@ -69,7 +68,7 @@ def set_plan(
 
 
 def delete_plan(connection: psycopg.Connection, plan_id: str) -> None:
-    """Deletes a plan that no account has. Its limits stay known, for past months of accounts that had it.
+    """Deletes a plan that no account has. Its limits are kept for past months of accounts that had it.
 
     Raises:
         AccountError: no such plan, or an account has it.
@@ -153,7 +152,7 @@ def _plans(connection: psycopg.Connection, plan_id: str | None, limit: int | Non
 
 
 def _count_accounts(connection: psycopg.Connection, plan_ids: list[str]) -> dict[str, int] | None:
-    """Counts the accounts of plans. Plans are on every node of a cluster, and accounts may be on one that is lost."""
+    """Counts the accounts of plans; None if a cluster node with accounts does not answer."""
     try:
         return dict(run(connection, "count_accounts_of_plans", plan_ids=plan_ids).fetchall())
     except psycopg.OperationalError:

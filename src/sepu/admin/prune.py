@@ -26,9 +26,9 @@ def count_prunable(connection: psycopg.Connection, days: int) -> int:
 
 
 def prune(connection: psycopg.Connection, days: int) -> Generator[PrunedBatch]:
-    """Deletes results older than `days` by the database's clock, a batch a transaction. May be stopped and repeated.
+    """Deletes results older than `days` by the database's clock, in short transactions. May be stopped and repeated.
 
-    A prune that deletes any is in the history. It takes the counters in order, so two prunes at a time do not deadlock.
+    The history records a prune that deletes any. Counters are taken in order, so two prunes cannot deadlock.
 
     Raises:
         SepuError: a counter has charged less than its results.
@@ -49,7 +49,7 @@ def prune(connection: psycopg.Connection, days: int) -> Generator[PrunedBatch]:
                     if deleted and not recorded:
                         record_change(connection, "prune", NO_ACCOUNT, "results", None, {"olderThanDays": days})
                         recorded = True
-                    if deleted < room:  # or the counter may have more
+                    if deleted < room:  # otherwise the counter may have more
                         counters.popleft()
             yield PrunedBatch(results, units)
 

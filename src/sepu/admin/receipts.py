@@ -1,7 +1,7 @@
-"""Receipts: new API keys, encrypted to a public key of their owner. Knows no database.
+"""Makes and opens receipts: new API keys, encrypted to their owner's public key. Knows no database.
 
 A receipt is a compact JWE (RFC 7516) by RSA-OAEP-256 and A256GCM; keys are JWK (RFC 7517), RSA of exactly 3072 bits.
-Public keys and receipts come from others. A bad one raises a ReceiptError of one line that quotes nothing.
+Public keys and receipts come from others. A bad one raises a one-line ReceiptError that quotes nothing.
 """
 
 import math
@@ -20,7 +20,7 @@ from sepu.metering import key_format
 
 _BITS = 3072
 _EXPONENT = 65537
-# The product of the primes below 752, as NIST SP 800-89, 5.3.3, has it.
+# The product of the primes below 752 (NIST SP 800-89, 5.3.3).
 _SMALL_PRIMES = math.prod(n for n in range(2, 752) if all(n % divisor for divisor in range(2, n)))
 _ALGORITHM = "RSA-OAEP-256"
 _ENCRYPTION = "A256GCM"
@@ -43,7 +43,7 @@ class Contents(msgspec.Struct, frozen=True, rename="camel"):
     expires_at: datetime | None = None
 
     def __repr__(self) -> str:
-        """Without the key."""
+        """Omits the key."""
         return f"Contents({self.key_id})"
 
 
@@ -96,7 +96,7 @@ def seal(contents: Contents, to: RSAKey) -> str:
 
 
 def unseal(receipt: bytes, key: RSAKey) -> Contents:
-    """Opens a receipt; blanks and line breaks in it do not matter.
+    """Opens a receipt, ignoring whitespace in it.
 
     Raises:
         ReceiptError: it is damaged, was made for another key, or has no API key.
@@ -140,7 +140,7 @@ def _public_numbers(members: dict[str, object]) -> dict[str, str | list[str]]:
     modulus, exponent = _integer(members, "n"), _integer(members, "e")
     if modulus.bit_length() != _BITS:
         raise ReceiptError(f"this RSA key has {modulus.bit_length()} bits; it must have {_BITS}")
-    # For two large primes p and q the second is 1; a prime, or a power of one, divides both terms.
+    # The second gcd is 1 for a product of two large primes. The prime of a prime power divides both terms.
     if math.gcd(modulus, _SMALL_PRIMES) != 1 or math.gcd(pow(2, modulus, modulus) - 2, modulus) != 1:
         raise ReceiptError("this RSA key is damaged: its modulus is not the product of two large primes")
     if exponent != _EXPONENT:
@@ -163,7 +163,7 @@ def _base64(number: int) -> str:
 
 
 def _names_another(receipt: bytes, key: RSAKey) -> bool:
-    """Returns whether the header names another key. It is for the message only: others may name keys as they like."""
+    """Returns whether the header names another key. For the message only: anyone may name keys freely."""
     try:
         header = msgspec.json.decode(urlsafe_b64decode(receipt.partition(b".")[0] + b"=="), type=dict[str, object])
     except (msgspec.DecodeError, ValueError, RecursionError):

@@ -40,13 +40,13 @@ def rotate_key(
 ) -> Rotation:
     """Makes a key for the account, encrypted to its owner's public key; older keys expire after the grace period.
 
-    With the id of a key as `replaced` only this one expires, and the new key takes over its name and external id. The
-    same rotation again changes nothing and gives the same receipt; the rotations of each key have ids of their own. It
-    is one transaction.
+    With a key's id as `replaced`, only that key expires, and the new one takes over its name and external id. Repeating
+    a rotation changes nothing and gives the same receipt; each replaced key has its own rotation ids. It is one
+    transaction.
 
     Raises:
         AccountError: no such account or key, the account was erased, the rotation was made for another public key, its
-            key is dead, or an argument is out of bounds.
+            key is invalid, or an argument is out of bounds.
     """
     thumbprint = public_key.thumbprint()
     if not _ROTATION_ID.fullmatch(rotation_id):

@@ -1,4 +1,4 @@
-"""Usage of accounts: this month with its limits, over time, and accounts near a limit."""
+"""Reads accounts' usage: this month's with its limits, over time, and near a limit."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ NEAR_PERCENT = 80
 
 
 class MonthUsage(Usage, frozen=True):
-    """One meter of one account in one month, as it is billed. The limit is the plan's and what was granted."""
+    """One meter of one account in one month, as it is billed. The limit includes grants."""
 
     granted: int
     credited: int
@@ -29,7 +29,7 @@ class MonthUsage(Usage, frozen=True):
         return self.committed - self.credited
 
     def as_dict(self) -> dict[str, str | int]:
-        """Returns what operators see of it."""
+        """Returns the fields that operators see."""
         billed = {"granted": self.granted, "credited": self.credited, "toBill": self.to_bill}
         return {**super().as_dict(), **billed}
 
@@ -133,8 +133,8 @@ def usage_in_month(
 ) -> MonthParts:
     """Returns the parts of a UTC month, by default the current one, of an account or of all, and the hours of one day.
 
-    The days go on until today, after what has no day; keys come after what has none, and are of an account only. With a
-    day, they have what was used on that day.
+    Days run until today; keys are of one account only. A part without a name comes first: usage that has no day or
+    key. With a day, the keys' units are that day's.
     """
     today = read_today(connection)
     period = period or f"{today:%Y-%m}"
@@ -154,13 +154,13 @@ def usage_in_month(
 
 
 def usage_of_two_days(connection: psycopg.Connection) -> dict[str, DayAndDayBefore]:
-    """Returns by meter what all accounts used today and yesterday; only what is still stored counts."""
+    """Returns by meter what all accounts used today and yesterday; counts only stored results."""
     rows = {meter: DayAndDayBefore(*units) for meter, *units in run(connection, "usage_of_two_days")}
     return {meter: rows.get(meter) or DayAndDayBefore(0, 0, 0) for meter in METERS}
 
 
 def nearest_limits(connection: psycopg.Connection, percent: int, limit: int) -> list[AccountUsage]:
-    """Returns accounts that used `percent` of a meter's limit this month, each with that meter, the nearest first."""
+    """Returns accounts that used at least `percent` of a meter's limit this month, by meter, nearest first."""
     rows = run(connection, "top_accounts", percent=percent, limit=limit).fetchall()
     return [
         AccountUsage(account_id, external_id, name, status, plan_id, (MonthUsage(*used),))

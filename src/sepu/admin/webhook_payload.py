@@ -1,4 +1,4 @@
-"""Bodies of webhooks, by the conventions of Standard Webhooks."""
+"""Makes the bodies of webhooks, by the conventions of Standard Webhooks."""
 
 from datetime import UTC, datetime
 
@@ -6,7 +6,7 @@ from sepu.admin.events import Event
 
 
 def payload(event: Event) -> dict[str, object]:
-    """Returns the body of the webhook of an event."""
+    """Returns the body of an event's webhook."""
     return {
         "type": "quota.threshold_crossed",
         "timestamp": f"{event.crossed_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",

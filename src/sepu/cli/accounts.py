@@ -20,12 +20,12 @@ UNSEEN_KEY = "Nobody has seen the key: revoke it and issue another: sepu key rev
 
 def naming_options(command: F) -> F:
     """Adds `--name` and `--external-id`."""
-    command = click.option("--external-id", help="Its id in another system; each has its own.")(command)
+    command = click.option("--external-id", help="Its id in another system; must be unique.")(command)
     return click.option("--name", help="What operators call it; customers never see it.")(command)
 
 
 def _in_table(row: Fields) -> Fields:
-    """Returns a line of the table: of each meter, the units of this month, and how much of the limit they are."""
+    """Returns a table row: for each meter, this month's units and their share of the limit."""
     found: Any = row
     used = {}
     for meter in METERS.values():
@@ -43,12 +43,12 @@ def _in_table(row: Fields) -> Fields:
 
 @group()
 def account() -> None:
-    """Accounts of customers. Wherever a command takes ACCOUNT, the external id or the id of a key will do."""
+    """Customers' accounts. Wherever a command takes ACCOUNT, an external id or a key's id works too."""
 
 
 @account.command("create", epilog=example("account create --plan standard --name 'Silk & Co.' --external-id cus_8812"))
-@click.option("--plan", "plan_id", default="standard", show_default=True, help="Its plan: its limits.")
-@click.option("--expires-at", type=ending, help="When it ends: an instant, or from now, as 14d.")
+@click.option("--plan", "plan_id", default="standard", show_default=True, help="Plan that sets its limits.")
+@click.option("--expires-at", type=ending, help="When it ends: an instant, or 14d from now.")
 @naming_options
 @prints_change(UNSEEN_KEY)
 def create_account(
@@ -67,7 +67,7 @@ def create_account(
 
 @account.command("set", epilog=example("account set cus_8812 --name 'Silk and Company'"))
 @click.argument("account_id", metavar="ACCOUNT")
-@click.option("--expires-at", type=ending_or_none, help="When it ends: an instant, or from now, as 14d; '' is never.")
+@click.option("--expires-at", type=ending_or_none, help="When it ends: an instant, or 14d from now; '' for never.")
 @naming_options
 @prints_change()
 def change_account(
@@ -91,7 +91,7 @@ def change_account(
 def show(connection: Connection, given: str) -> Fields:
     """Show an account's state, its limits, and what it used in this month and the last.
 
-    A part of its name will do, too, if no other account has it.
+    Part of its name works too, if no other account has it.
     """
     return members(accounts.look_up(connection, given))
 
@@ -123,10 +123,10 @@ def list_accounts(connection: Connection, search: str | None, **given: Any) -> I
 
 @account.command("move", epilog=example("account move cus_8812 --plan standard"))
 @click.argument("account_id", metavar="ACCOUNT")
-@click.option("--plan", "plan_id", required=True, help="Its new plan: its limits.")
+@click.option("--plan", "plan_id", required=True, help="New plan, which sets its limits.")
 @prints_change()
 def move_account(connection: Connection, account_id: str, plan_id: str) -> Fields:
-    """Put an account on another plan; what it has used this month stays used."""
+    """Put an account on another plan; this month's usage still counts."""
     accounts.move_account(connection, account_id, plan_id)
     return {"accountId": account_id, "planId": plan_id}
 
@@ -143,7 +143,7 @@ def suspend(connection: Connection, account_id: str) -> Fields:
 @click.argument("account_id", metavar="ACCOUNT")
 @prints_change()
 def reactivate(connection: Connection, account_id: str) -> Fields:
-    """Take an account's requests again."""
+    """Accept an account's requests again."""
     return _set_status(connection, account_id, "active")
 
 
@@ -152,10 +152,10 @@ def reactivate(connection: Connection, account_id: str) -> Fields:
 @click.confirmation_option("--yes", prompt="This cannot be undone. Erase the account?", help="Do not ask.")
 @prints_change()
 def erase(connection: Connection, account_id: str) -> Fields:
-    """Erase what is known of a customer: names, keys, receipts, stored results and days of usage.
+    """Erase a customer's data: names, keys, receipts, events, stored results and days of usage.
 
-    The account stays under its id, closed, with its units of each month for billing, and the audit adds up. May be
-    stopped and repeated with the account's own id.
+    The account stays, closed, with each month's units for billing, and the audit still adds up. May be stopped and
+    repeated with the account's own id.
     """
     erased = erase_account(connection, account_id)
     return {"accountId": account_id, "status": "erased", **members(erased)}

@@ -62,7 +62,7 @@ def audit(as_json: bool, metrics_file: Path | None, database_url: str | None, st
 
 
 def _record(connection: psycopg.Connection, found: Audit) -> None:
-    """Stores the verdict, or says why it cannot: on a full disk, of all times, an operator needs the verdict itself."""
+    """Stores the verdict, or says why it cannot: on a full disk, an operator still needs the verdict."""
     try:
         with clear_errors():
             record_audit(connection, found)

@@ -53,10 +53,10 @@ def _request_id(value: str) -> str:
 @click.option("--idempotency-key", "key", metavar="KEY", help="An Idempotency-Key, or its hash in the request log.")
 @click.option("--key", "key_id", metavar="KEY_ID", help="Only charges with the API key of this id.")
 @range_options("charges, or requests of a log,")
-@click.option("--day", metavar="YYYY-MM-DD", type=utc_day, help="The same as --since and --until: a UTC day.")
-@click.option("--month", "period", metavar="YYYY-MM", type=month, help="The same: a UTC month.")
-@click.option("--log", "log_file", metavar="FILE", help="A request log, perhaps gzipped; - reads standard input.")
-@click.option("--duplicates", is_flag=True, help="Charges for the input of the one before, by another key.")
+@click.option("--day", metavar="YYYY-MM-DD", type=utc_day, help="A UTC day, instead of --since and --until.")
+@click.option("--month", "period", metavar="YYYY-MM", type=month, help="A UTC month, instead.")
+@click.option("--log", "log_file", metavar="FILE", help="A request log, plain or gzipped; - reads standard input.")
+@click.option("--duplicates", is_flag=True, help="Charges for the same input under another idempotency key.")
 @click.option(
     "--within",
     "minutes",
@@ -64,9 +64,9 @@ def _request_id(value: str) -> str:
     type=click.IntRange(1, 44640),
     default=10,
     show_default=True,
-    help="Of duplicates: at most this time after the charge before.",
+    help="Duplicates follow the earlier charge within this time.",
 )
-@click.option("--limit", type=click.IntRange(0), default=100, show_default=True, help="Maximum of rows; 0 for all.")
+@click.option("--limit", type=click.IntRange(0), default=100, show_default=True, help="Maximum rows; 0 for all.")
 @form_options
 @with_connection
 def charges(
@@ -87,9 +87,9 @@ def charges(
 ) -> None:
     """Show what an account was charged for, the newest first; or whether requests were charged.
 
-    With --request or --log there is a line for each request: charged, replay, not_charged or unknown, and why; with
-    --log and --idempotency-key, for each with that key. With --duplicates there is one for each charge that looks as if
-    a client had asked twice, in the last 31 days if no time is given. Only --request alone needs no ACCOUNT.
+    With --request or --log it shows each request: charged, replay, not_charged or unknown, and why; --log with
+    --idempotency-key shows those with that key. With --duplicates it shows charges that look as if a client asked
+    twice, by default in the last 31 days. Only --request alone needs no ACCOUNT.
     """
     form = form or "table"
     times = _range(since, until, day, period)
@@ -99,7 +99,7 @@ def charges(
         _check(connection, account_id, request_ids, log_file, key, times, form)
         return
     if account_id is None:
-        raise click.UsageError("give an ACCOUNT; only --request does without")
+        raise click.UsageError("give an ACCOUNT; only --request works without one")
     if duplicates:
         refuse_idle("--duplicates", used=("account_id", "duplicates", "minutes", *_TIMES))
         _show_duplicates(connection, account_id, times, minutes, form)
@@ -149,10 +149,10 @@ def _note_missing(connection: Connection, account_id: str, more: str = "") -> No
 
 
 def _gone(connection: Connection, account_id: str | None) -> str:
-    """Returns which months' charges are gone, of an account or of any."""
+    """Says which months' charges are gone, of an account or of any."""
     pruned = admin.pruned_months(connection, account_id)
     of_some = "" if account_id else " of some accounts"
-    return f"; of {', '.join(pruned)} charges{of_some} were pruned, or erased" if pruned else ""
+    return f"; charges{of_some} in {', '.join(pruned)} were pruned or erased" if pruned else ""
 
 
 def _check(
@@ -195,7 +195,7 @@ def _in_table(row: Any) -> Any:  # noqa: ANN401
 
 
 def _wanted(file: IO[bytes] | gzip.GzipFile, wanted: set[str], times: Range) -> Iterator[LoggedRequest]:
-    """Reads the requests of a log in a range of time, or those that are wanted, by their ids or hashes of their keys.
+    """Reads a log's requests in a range of time; with `wanted`, only those with these ids or key hashes.
 
     Says how many lines it could not read.
     """
@@ -216,7 +216,7 @@ def _wanted(file: IO[bytes] | gzip.GzipFile, wanted: set[str], times: Range) -> 
 
 
 def _lines(file: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
-    """Reads lines, and the beginnings of those that are longer than any of a log."""
+    """Reads lines; of a line longer than any in a log, only the beginning."""
     try:
         while line := file.readline(limits.files.LOG_LINE_BYTES):
             yield line

@@ -32,7 +32,7 @@ from sepu.library.release import load_release
 from sepu.printable import printable
 
 _NUMBER = re.compile(r"\d{1,3}(\.\d*)?,?", re.ASCII)
-# A number sign before a colour's digits begins no comment.
+# A # before a colour's digits does not begin a comment.
 _COMMENT = re.compile(r"(?:^|\s)#(?![0-9A-Fa-f]{3,8}\b).*", re.DOTALL)
 _SKETCH_COLUMNS, _SKETCH_LINES = 60, 100
 
@@ -71,7 +71,7 @@ def _load(palette: str | None) -> Source:
 def _print(
     source: Source, entries: Sequence[Entry], file_format: str | None, sections: Iterable[Sequence[Line]] = ()
 ) -> None:
-    """Prints a file, or lines with tabs for a pipe, or a table for a person: of the sections, if there are any."""
+    """Prints a file, or lines with tabs for a pipe, or a table for a person: the sections, if any."""
     check_output()
     if file_format is not None:
         if file_format == "ase" and sys.stdout.isatty():
@@ -94,7 +94,7 @@ def _has_colors(console: Console) -> bool:
 
 
 def _given(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yields each colour as it was given, and where: three numbers in a row are one, and - is standard input."""
+    """Yields each colour as it was given, and where: three numbers in a row are one colour, and - is standard input."""
     remaining, most = iter(arguments), limits.files.COLOR_LINE_CHARACTERS
     for argument in remaining:
         if argument == "-":
@@ -130,7 +130,7 @@ def _is_color(text: str) -> bool:
 
 
 def _as_given(text: str, rgb: Rgb) -> str:
-    """Returns HEX, or what HEX cannot express: a function of CSS as it was written, or rgb() of three numbers."""
+    """Returns HEX, or if that cannot express the colour, the CSS function as written, or rgb() of the numbers."""
     if is_in_srgb(rgb) and all(channel == round(channel) for channel in rgb):
         return hex_of(rgb)
     return " ".join(text.split()) if "(" in text else "rgb({:.10g}, {:.10g}, {:.10g})".format(*rgb)
@@ -204,8 +204,8 @@ def search(text: tuple[str, ...], limit: int, file_format: str | None) -> None:
 def list_colors(names: tuple[str, ...], palette: str | None, file_format: str | None) -> None:
     """List colours, or export them as CSS, Tailwind, GIMP, ASE or JSON.
 
-    Without names these are all colours of the library. An exported file has the attribution that must go with it. For
-    example: sepu list --format css > colours.css.
+    Without names these are all colours of the library. Exported files include the required attribution. For example:
+    sepu list --format css > colours.css.
     """
     source = _load(palette)
     try:
@@ -217,7 +217,7 @@ def list_colors(names: tuple[str, ...], palette: str | None, file_format: str | 
 
 @command(epilog=example("image photo.jpg --top 5"))
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option("--top", type=click.IntRange(1, 161), default=10, show_default=True, help="Colours, the most frequent.")
+@click.option("--top", type=click.IntRange(1, 161), default=10, show_default=True, help="Maximum number of colours.")
 @click.option(
     "--within",
     type=click.FloatRange(0, 100),
@@ -258,7 +258,7 @@ def image(
 
 @contextmanager
 def _only_our_errors() -> Iterator[None]:
-    """Drops what libtiff prints on standard error, past Python."""
+    """Drops what libtiff prints to standard error, bypassing Python."""
     try:
         before = os.dup(2)
     except OSError:  # it is closed

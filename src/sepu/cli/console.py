@@ -24,7 +24,7 @@ from sepu.server.console import ConsoleServer
 from sepu.server.request_log import RequestLog
 
 _ENVIRONMENT = "SEPU_CONSOLE_"
-_GRANT = "the owner of the schema lets the role read by: sepu db grant ROLE --console"
+_GRANT = "as the owner of the schema, run: sepu db grant ROLE --console"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -41,7 +41,7 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 )
 @env_option(
     "--metrics-urls",
-    "Addresses of metrics with the workers and backups that the overview shows.",
+    "Metrics addresses from which the overview shows workers and backups.",
     _ENVIRONMENT,
     default="",
     metavar="URL,...",
@@ -56,7 +56,7 @@ def console(
     database_url: str | None,
     state_dir: Path,
 ) -> None:
-    """Serve pages for operators, which only read, in the foreground, until Ctrl-C or SIGTERM.
+    """Serve read-only pages for operators in the foreground, until Ctrl-C or SIGTERM.
 
     There is no login: anyone who reaches the address sees accounts and usage.
     """
@@ -102,7 +102,7 @@ def _service_state_reader(urls: list[str]) -> Callable[[], ServiceState]:
         from sepu.outgoing import open_client
     except ModuleNotFoundError as error:
         raise click.UsageError(f"--metrics-urls needs: {how_to_install('events')}") from error
-    open_client()  # or a wrong variable of the environment would show on a page only
+    open_client()  # otherwise only a page would show an invalid environment variable
     return partial(read_service_state, urls)
 
 

@@ -93,8 +93,8 @@ def check_settings(connection: Connection, form: Form | None) -> None:
 def distribute_database(connection: Connection, as_json: bool) -> None:
     """Spread the tables and functions over the workers of a Citus cluster, by account.
 
-    Run on the coordinator by the owner of the schema, after each `sepu db migrate`; again, it changes nothing. Fails
-    unless requests are really delegated to every worker.
+    Run on the coordinator by the owner of the schema, after each `sepu db migrate`; repeating it changes nothing. Fails
+    unless requests are delegated to every worker.
     """
     done = distribute(connection)
     with telling({}, REPEATABLE):

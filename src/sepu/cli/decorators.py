@@ -52,10 +52,10 @@ def database_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def with_connection(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds those options, and passes a connection to that database as the first argument.
+    """Adds the database's options, and passes a connection to it as the first argument.
 
-    ACCOUNT may be an external id or the id of a key; the command gets the account's own id, and instants for lengths of
-    time. It does not run if standard output is closed.
+    The command gets ACCOUNT as the account's own id, and lengths of time as instants. It does not run if standard
+    output is closed.
     """
 
     @database_options
@@ -72,7 +72,7 @@ def with_connection(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def prints_fields(command: Callable[..., Fields]) -> Callable[..., None]:
-    """Adds `--json` to that, and prints the fields that the command returns."""
+    """Adds a connection and `--json`, and prints the fields that the command returns."""
 
     @json_option
     @with_connection
@@ -87,9 +87,9 @@ REPEATABLE = "Running it again changes nothing more"
 
 
 def prints_change(now: str = REPEATABLE) -> Callable[[Callable[..., Fields]], Callable[..., None]]:
-    """Adds the same to a command that changes something. `now` says what to do if its fields cannot be printed.
+    """Like `prints_fields`, for a command that changes something.
 
-    In it `{keyId}` stands for a field.
+    `now` is what to do if the fields cannot be printed; `{keyId}` in it stands for a field.
     """
 
     def decorate(command: Callable[..., Fields]) -> Callable[..., None]:
@@ -113,7 +113,7 @@ def prints_change(now: str = REPEATABLE) -> Callable[[Callable[..., Fields]], Ca
 def prints_rows(
     columns: Sequence[str], in_table: Callable[[Fields], Fields] | None = None
 ) -> Callable[[Callable[..., Iterable[Fields]]], Callable[..., None]]:
-    """Adds `--json` and `--csv` to that, and prints the rows that the command returns (see `echo_rows`)."""
+    """Adds a connection, `--json` and `--csv`, and prints the rows that the command returns (see `echo_rows`)."""
 
     def decorate(command: Callable[..., Iterable[Fields]]) -> Callable[..., None]:
         @form_options

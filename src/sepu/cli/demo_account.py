@@ -26,7 +26,7 @@ To try it, paste the first line into another terminal, then any other line:
 """
 _LATER = "A key is shown only once. This command issues another one for account {}:\n"
 _MEANWHILE = "Another start of this service is creating the demo account, and shows its key.\n"
-# How the lines begin that `sepu serve` prints next to its log; the commands to paste are indented.
+# Beginnings of the lines that `sepu serve` prints next to its log; commands to paste are indented.
 GREETING = (
     b"\n",
     b"  ",

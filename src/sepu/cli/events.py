@@ -1,4 +1,4 @@
-"""`sepu events`: lists who crossed a threshold of a limit, and delivers it to other systems."""
+"""`sepu events`: lists quota events, and delivers them to other systems."""
 
 import signal
 import sys
@@ -44,9 +44,9 @@ from sepu.extras import how_to_install
 if TYPE_CHECKING:
     from sepu.server.webhooks import Send
 
-_STEP_SECONDS = 0.2  # in which a signal to stop is noticed
+_STEP_SECONDS = 0.2  # within which a stop signal is noticed
 
-# The id is made of other fields.
+# The id is a property, not a field.
 _COLUMNS = ("eventId", *columns(Event))
 
 
@@ -73,7 +73,7 @@ def _endpoint_options(command: F) -> F:
         envvar="SEPU_EVENTS_SECRET_FILE",
         type=first_bytes,
         show_envvar=True,
-        help="Sign with the secrets in this file, one a line.",
+        help="Sign with the secrets in this file, one per line.",
     )(command)
     return click.option("--url", envvar="SEPU_EVENTS_URL", show_envvar=True, help="Send webhooks to this endpoint.")(
         command
@@ -103,7 +103,7 @@ def list_events(connection: Connection, **filters: Any) -> Iterable[Fields]:  # 
 @click.option(
     "--metrics-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write what is not delivered for Prometheus's node exporter, each minute.",
+    help="Write the backlog for Prometheus's node exporter, each minute.",
 )
 @database_options
 def deliver(
@@ -117,8 +117,8 @@ def deliver(
 ) -> None:
     """Deliver the events that are due, each at least once, until told to stop.
 
-    A delivery that fails is tried again with growing pauses, for two and a half days; then the event is
-    dead. Without --once it waits for a database that is down. Several of these commands may run at a time.
+    A delivery that fails is tried again with growing pauses, for about 56 hours; then the event is dead.
+    Without --once it waits for a database that is down. Several of these commands may run at the same time.
     """
     if not prints and (url is None or secrets is None):
         raise click.UsageError("take --url and --secret-file, or --print")
@@ -178,7 +178,7 @@ def _print(_event_id: str, body: object) -> Future[EndpointAnswer]:
 
 
 def _sender(url: str, secrets: bytes) -> "AbstractContextManager[Send]":
-    """Opens what sends webhooks."""
+    """Opens a sender of webhooks."""
     try:
         from sepu.server.webhooks import Endpoint, read_secrets
     except ModuleNotFoundError as error:
@@ -239,7 +239,7 @@ def retry(
     since: datetime | None,
     until: datetime | None,
 ) -> Fields:
-    """Make events due now, also dead and delivered ones. The next delivery sends them."""
+    """Make events due now, even dead and delivered ones. The next delivery sends them."""
     if state is not None and not event_ids:
         return {"due": ledger.retry_all(connection, state, since, until)}
     if state is not None or not event_ids:
@@ -254,7 +254,7 @@ def retry(
 @events.command("status", epilog=example("events status --json"))
 @prints_fields
 def status(connection: Connection) -> Fields:
-    """Show how many events are not delivered yet or dead, and how old the oldest that is due is."""
+    """Show how many events are due or dead, and the age of the oldest due one."""
     return members(ledger.count_deliveries(connection))
 
 

@@ -38,12 +38,12 @@ _OF_ALL_METERS = {None: "planId", REQUESTS_PER_MINUTE: REQUESTS_PER_MINUTE}
 def export_usage(connection: Connection, period: str, excluded: tuple[str, ...], as_json: bool) -> None:
     """Print what every account used in a UTC month, for billing: CSV, a line for each account and meter.
 
-    PERIOD is a month such as 2027-01. An account that used nothing is there with 0, one that was made later is not.
-    Plan and limit are those of the month's end, and changes has what changed within the month. Status and names are
-    those of now. Works during traffic; a month is final when it is over.
+    PERIOD is a month such as 2027-01. Accounts that used nothing are included, accounts made later are not. Plan and
+    limit are those at the month's end; changes lists those within the month. Status and names are current. Works during
+    traffic; a month is final when it is over.
     """
     for plan_id in excluded:
-        show_plan(connection, plan_id)  # there is one
+        show_plan(connection, plan_id)  # raises if there is none
     export.check_begun(connection, period)
     total = export.count_exported(connection, period)
     # On a terminal the lines show the progress themselves.

@@ -6,12 +6,12 @@ from sepu import limits
 
 
 def first_bytes(name: str) -> bytes:
-    """Reads a file, or standard input if the name is -, and no more of it than a command can use."""
+    """Reads as much as a command can use of a file, or of standard input if the name is -."""
     try:
         with click.open_file(name, "rb") as file:
             content: bytes = file.read(limits.files.KEY_BYTES)
     except OSError as error:
-        if len(name) > limits.files.NAME_BYTES:  # perhaps it is the content, and secret
+        if len(name) > limits.files.NAME_BYTES:  # it may be the content, and secret
             raise click.BadParameter("this is not a file name") from None
         raise click.BadParameter(f"{name!r}: {error.strerror}") from error
     return content

@@ -33,15 +33,15 @@ from sepu.errors import SepuError
 from sepu.metering.meters import METERS
 
 _COLUMNS = columns(admin.Adjustment)
-# Of the usage of its month, what it may have changed.
+# Fields of the month's usage that it may have changed.
 _AFTER = ("limit", "granted", "committed", "credited", "toBill")
 _ONCE = "Running it again adds it again; with --id {id} it adds nothing"
-# So that -500 is a number, and no option.
+# So that -500 is a number, not an option.
 _NEGATIVE = {"ignore_unknown_options": True}
 
 
 def _given(command: F) -> F:
-    """Adds what an adjustment consists of, but its month."""
+    """Adds the parts of an adjustment, except its month."""
     command = click.option(
         "--id",
         "adjustment_id",
@@ -146,9 +146,7 @@ def credit_range(
     fixed = f"--since {since.isoformat()} --until {until.isoformat()}"
     is_fixed = not any(isinstance(given[name], timedelta) for name in ("since", "until"))
     if not (is_fixed or dry_run):
-        raise click.UsageError(
-            f"when it is run again, these times would be others, and credit twice; give them as instants: {fixed}"
-        )
+        raise click.UsageError(f"a second run would use other times and credit twice; give instants: {fixed}")
     admin.check_reason(reason)
     found = admin.find_range_credits(connection, since, until, account_id)
     if not dry_run:
@@ -178,7 +176,7 @@ def _credit_all(connection: Connection, found: list[admin.RangeCredit], reason: 
                     done.append(admin.credit_range(connection, each, reason))
             except SepuError as error:
                 raise SepuError(
-                    f"{error}. {len(done)} of {len(found)} were looked at: run this again, and none is credited twice"
+                    f"{error}. {len(done)} of {len(found)} were processed: run this again, and none is credited twice"
                 ) from error
             bar.advance(task)
     return done
@@ -204,7 +202,7 @@ def _add(
     adjustment_id: UUID | None,
     **given: Any,  # noqa: ANN401
 ) -> Fields:
-    """Adds it, and returns it with the usage of its month. An id of ours is told if the outcome is not known."""
+    """Adds it, and returns it with its month's usage. If the outcome is unknown, the error gives its id."""
     own_id = str(adjustment_id or uuid4())
     try:
         with clear_errors():

@@ -27,15 +27,15 @@ def history(
     limit: int,
     form: Form | None,
 ) -> None:
-    """Show who changed what, the newest first: of an account with its keys and its plan, or of all.
+    """Show who changed what, the newest first: for an account with its keys and its plan, or for all.
 
-    The operator is what SEPU_OPERATOR said, else the name of the user who ran the command. The role is that of the
-    database that the command logged in as.
+    The operator is SEPU_OPERATOR, else the name of the user who ran the command. The role is the database role that it
+    logged in as.
     """
     found = list_changes(connection, account_id=account_id, since=since, until=until, limit=limit + 1)
     echo_rows(columns(Change), _rows(found[:limit], form), form or "table", _in_table)
     if len(found) > limit:
-        note(f"these are the newest {limit}; --limit, --since or --until takes more or others")
+        note(f"these are the newest {limit}; --limit, --since or --until shows more or others")
 
 
 def _rows(changes: Iterable[Change], form: Form | None) -> Iterable[Fields]:
@@ -57,7 +57,7 @@ def _in_table(row: Fields) -> Fields:
 
 
 def _subject(row: Fields) -> str:
-    """Returns what names the subject, with its account if the id does not begin with that."""
+    """Returns the subject's id, with its account if the id does not begin with that."""
     subject, account_id = str(row["subject"]), str(row["accountId"] or "")
     return subject if subject.startswith(account_id) else f"{subject} of {account_id}"
 

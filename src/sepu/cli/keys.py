@@ -40,7 +40,7 @@ def key() -> None:
 
 @key.command("issue", epilog=example("key issue cus_8812 --name 'web shop' --expires-at 2099-01-31T12:00:00Z"))
 @click.argument("account_id", metavar="ACCOUNT")
-@click.option("--expires-at", type=ending, help="When it ends: an instant, or from now, as 7d.")
+@click.option("--expires-at", type=ending, help="When it ends: an instant, or 7d from now.")
 @naming_options
 @prints_change(UNSEEN_KEY)
 def issue_key(
@@ -58,7 +58,7 @@ def issue_key(
 
 @key.command("set", epilog=example("key set gfhi7crqxq5fijj3-tyjxpcyh --expires-at 7d"))
 @click.argument("key_id", metavar="KEYID")
-@click.option("--expires-at", type=ending_or_none, help="When it ends: an instant, or from now, as 7d; '' is never.")
+@click.option("--expires-at", type=ending_or_none, help="When it ends: an instant, or 7d from now; '' for never.")
 @naming_options
 @prints_change()
 def change_key(
@@ -75,11 +75,11 @@ def change_key(
 @key.command("rotate", epilog=example("key rotate cus_8812 --public-key sepu-public.jwk --grace 7d"))
 @click.argument("given", metavar="ACCOUNT|KEYID")
 @click.option(
-    "--public-key", metavar="FILE", type=first_bytes, required=True, help="The JWK that the customer sent; - reads it."
+    "--public-key", metavar="FILE", type=first_bytes, required=True, help="The customer's JWK; - reads standard input."
 )
-@click.option("--grace", type=duration, default="7d", show_default=True, help="How long older keys work on.")
+@click.option("--grace", type=duration, default="7d", show_default=True, help="How long older keys keep working.")
 @click.option("--rotation-id", help="Names this rotation.  [default: the public key's thumbprint]")
-@click.option("--expires-at", type=ending, help="When the new key ends: an instant, or from now, as 7d.")
+@click.option("--expires-at", type=ending, help="When the new key ends: an instant, or 7d from now.")
 @json_option
 @with_connection
 def rotate_key(
@@ -93,9 +93,9 @@ def rotate_key(
 ) -> None:
     """Make a new key and print the receipt that its owner opens: nobody else ever sees the key.
 
-    The account's older keys expire after the grace period, if they do not before. With KEYID only that key expires, and
-    the new one takes over its name and external id. The same rotation again, which is the same public key and rotation
-    id, changes nothing and prints the same receipt.
+    The account's older keys expire after the grace period, if not before. With KEYID only that key expires, and the new
+    one takes over its name and external id. Repeating a rotation, with the same public key and rotation id, changes
+    nothing and prints the same receipt.
     """
     account_id = find_account(connection, given)
     replaced = None if account_of(given) is None else given
@@ -125,7 +125,7 @@ def rotate_key(
 
 
 def _in_table(row: Fields) -> Fields:
-    """Returns a line of the table: of the ends of a key and of its account, the first."""
+    """Returns a table row, with the earlier end of the key and its account."""
     ends = row["revokedAt"] or min(filter(None, (row["expiresAt"], row["accountExpiresAt"])), default=None, key=str)
     return {
         "keyId": row["keyId"],
@@ -142,12 +142,12 @@ def _in_table(row: Fields) -> Fields:
 @click.option("--ends-within", type=duration, help="Only valid keys that end, or whose account ends, within this time.")
 @prints_rows(columns(keys.ListedKey), _in_table)
 def list_keys(connection: Connection, account_id: str | None, ends_within: timedelta | None) -> Iterable[Fields]:
-    """List an account's keys, or those of all that end soon: their ids and states, never a key.
+    """List an account's keys, or all keys that end soon: their ids and states, never a key.
 
-    The last use is a day of UTC.
+    The last use is a UTC day.
     """
     if account_id is None and ends_within is None:
-        raise click.UsageError("give an ACCOUNT; only --ends-within does without")
+        raise click.UsageError("give an ACCOUNT; only --ends-within works without one")
     return map(members, keys.list_keys(connection, account_id, ends_within=ends_within))
 
 
@@ -168,7 +168,7 @@ def find_keys(connection: Connection) -> Iterable[Fields]:
     if not found and not unknown:
         raise SepuError("standard input has no whole API key: sepu_, and 78 more characters")
     if not found:
-        raise SepuError(f"no key is of this database; keys of another, or mistyped: {unknown}")
+        raise SepuError(f"no key belongs to this database; keys of another, or mistyped: {unknown}")
     if unknown:
         note(f"keys that are mistyped, or not of this database: {unknown}")
     return map(members, found)

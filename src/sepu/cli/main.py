@@ -1,4 +1,4 @@
-"""The commands of `sepu`, and how they fail."""
+"""Runs the commands of `sepu`, and prints their errors."""
 
 import importlib
 import io
@@ -11,7 +11,7 @@ from sepu.cli.output import drop_output, echo, fail, safe_message, why_not_print
 from sepu.errors import SepuError
 from sepu.extras import how_to_install
 
-# By what they are about; the first need nothing of the server's packages.
+# By subject. The first section needs none of the server's packages.
 _SECTIONS = {
     "Colours, offline": {
         "match": "sepu.cli.colors",
@@ -57,7 +57,7 @@ class _Commands(click.Group):
             module = importlib.import_module(_MODULES[cmd_name])
         except ModuleNotFoundError as error:
             return _needs_more(cmd_name, error)
-        # `list` is a name of Python's, too.
+        # `list` is also a Python name.
         command: click.Command = getattr(module, "list_colors" if cmd_name == "list" else cmd_name.replace("-", "_"))
         return command
 
@@ -127,7 +127,7 @@ def main() -> None:
     except click.Abort:
         echo("Aborted!", err=True)
         sys.exit(1)
-    except BrokenPipeError:  # as of `sepu list | head -1`
+    except BrokenPipeError:  # such as `sepu list | head -1`
         drop_output()
         sys.exit(1)
     except SepuError as error:

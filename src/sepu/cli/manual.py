@@ -1,4 +1,4 @@
-"""Writes the manual page of the commands: the help of each, as it is."""
+"""Writes the manual page: each command's help, unchanged."""
 
 from collections.abc import Iterator
 
@@ -26,6 +26,6 @@ def _sections(command: click.Command, context: click.Context) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """Escapes what troff would take for its own: a backslash, a minus, and a period or a quote that begins a line."""
+    """Escapes what troff would interpret: a backslash, a minus, and a period or quote that begins a line."""
     lines = text.replace("\\", "\\e").replace("-", "\\-").splitlines()
     return "\n".join(f"\\&{line}" if line.startswith((".", "'")) else line for line in lines)

@@ -69,14 +69,14 @@ def group() -> Callable[[Callable[..., Any]], click.Group]:
 
 
 def is_given(name: str) -> bool:
-    """Returns whether the command line itself has a parameter."""
+    """Returns whether the command line itself sets a parameter."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def refuse_idle(cause: str, *, used: Container[str] = (), idle: Container[str] = ()) -> None:
     """Refuses options of the command line that `cause` makes useless: those in `idle`, or all that are not in `used`.
 
-    Both name parameters. Where the output goes, and which database it is, never counts.
+    Both hold names of parameters. `used` always includes those of the database and of the output's form.
     """
     for each in click.get_current_context().command.params:
         name = each.name or ""
@@ -91,7 +91,7 @@ json_lines_option = click.option("--json", "as_json", is_flag=True, help="Print 
 Form = Literal["table", "json", "csv"]
 Fields = Mapping[str, object]
 
-# Fields with a number for each meter, and the end of their names, as in matchLimit.
+# Fields with a number for each meter, and the suffix of their names, as in matchLimit.
 _BY_METER = {"limits": "Limit", "committed": "Committed", "last_month": "LastMonth", "units": "Units"}
 
 # A spreadsheet reads a cell that begins with one of these as a formula (OWASP, "CSV Injection").
@@ -137,7 +137,7 @@ class Port(click.IntRange):
         source = ctx and param and ctx.get_parameter_source(param.name or "")
         if ctx and param and source is ParameterSource.ENVIRONMENT and re.match("(tcp|udp|sctp)://", value):
             value = param.get_default(ctx)
-            note(f"{param.envvar} is the address of a Kubernetes Service, not a port; it counts as {value}")
+            note(f"{param.envvar} is the address of a Kubernetes Service, not a port; using {value}")
         port: int = super().convert(value, param, ctx)
         return port
 
@@ -150,12 +150,12 @@ def month(value: str) -> str:
 
 
 def columns(kind: Any) -> tuple[str, ...]:  # noqa: ANN401  # any dataclass; mypy knows no hash of type[Any]
-    """Returns the names that a result of this dataclass has as a JSON object or in a CSV, in their order."""
+    """Returns the names of this dataclass's values in JSON and CSV, in order."""
     return tuple(name for name, _, _ in _layout(kind))
 
 
 def members(result: Any) -> dict[str, Any]:  # noqa: ANN401  # any dataclass
-    """Returns what a result has under these names: times in UTC, and a number for each meter."""
+    """Returns a result's values by the names of `columns`: times in UTC, and a number for each meter."""
     found = {}
     for name, field, meter in _layout(result.__class__):
         value = getattr(result, field)
@@ -165,7 +165,7 @@ def members(result: Any) -> dict[str, Any]:  # noqa: ANN401  # any dataclass
 
 @cache
 def _layout(kind: Any) -> list[tuple[str, str, str | None]]:  # noqa: ANN401
-    """Lists each name with the field that it stands for, and with the meter if that has a number for each."""
+    """Lists each name with its field, and with its meter if the field has a number for each."""
     found: list[tuple[str, str, str | None]] = []
     for field in fields(kind):
         if get_origin(field.type) is Mapping:
@@ -189,7 +189,7 @@ def _plain(value: Any) -> object:  # noqa: ANN401
 
 
 def echo(*lines: str, err: bool = False) -> None:
-    """Prints lines, on standard error if asked. All output of commands passes here, or is made by rich.
+    """Prints lines, escaped for a terminal, on standard error if asked.
 
     Raises:
         OSError: standard output is closed or full.
@@ -212,7 +212,7 @@ def check_output() -> None:
 
 @contextmanager
 def telling(done: Fields, now: str) -> Iterator[None]:
-    """Says what a command did, and what to do `now`, if the block cannot print it. Never prints a key.
+    """If the block cannot print, says what the command did, and what to do `now`. Never prints a key.
 
     Raises:
         SepuError: the block cannot print.
@@ -221,13 +221,13 @@ def telling(done: Fields, now: str) -> Iterator[None]:
         yield
     except (OSError, UnicodeEncodeError) as error:
         ids = ", ".join(f"{name} {done[name]}" for name in _IDS if done.get(name) is not None)
-        raise SepuError(f"{why_not_printed(error)}; but the command did its work{ids and ': '}{ids}. {now}") from error
+        raise SepuError(f"{why_not_printed(error)}; but the command succeeded{ids and ': '}{ids}. {now}") from error
 
 
 def why_not_printed(error: OSError | UnicodeEncodeError) -> str:
-    """Returns why nothing can be printed, and drops what Python would print when it ends."""
+    """Returns why nothing can be printed, and drops what Python would print at exit."""
     if isinstance(error, UnicodeEncodeError):
-        if "\ud800" <= error.object[error.start] <= "\udfff":  # Python takes other bytes of arguments for these
+        if "\ud800" <= error.object[error.start] <= "\udfff":  # arguments' other bytes become these
             return "an argument is not UTF-8"
         return f"the output's encoding, {error.encoding}, has no Chinese; set PYTHONIOENCODING=utf-8"
     drop_output()
@@ -236,7 +236,7 @@ def why_not_printed(error: OSError | UnicodeEncodeError) -> str:
 
 
 def drop_output() -> None:
-    """Drops what cannot be printed. Python would print it again when it ends, and change the exit status."""
+    """Drops what cannot be printed. Python would retry at exit, and change the exit status."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
@@ -266,8 +266,8 @@ def echo_rows(
 ) -> None:
     """Prints rows as JSON objects, CSV, or a table.
 
-    A row has a value for each column. `in_table` makes of it what the table has; without it, the table has the columns.
-    A generator is closed, also if nobody reads what is printed. `nothing` is the remark in place of an empty table.
+    A row has a value for each column. `in_table` turns it into the table's row; by default they are the same. A
+    generator is always closed, even if printing fails. `nothing` is the remark in place of an empty table.
     """
     with closing(rows) if isinstance(rows, Generator) else nullcontext():
         if form == "json":
@@ -282,7 +282,7 @@ def echo_rows(
 
 
 def csv_printer(columns: Sequence[str]) -> Callable[[Fields], None]:
-    """Prints the header of a CSV, and returns what prints a line."""
+    """Prints a CSV's header, and returns a function that prints a line."""
 
     def print_line(row: Fields) -> None:
         line = io.StringIO()
@@ -403,13 +403,13 @@ REMEDIES: dict[Remedy, str] = {
 
 
 def fail(error: SepuError, status: int = 1) -> NoReturn:
-    """Prints the reason on standard error, with what helps against it, and exits."""
+    """Prints the reason and the remedy on standard error, and exits."""
     note("; ".join([safe_message(str(error)), *([REMEDIES[error.remedy]] if error.remedy else [])]))
     sys.exit(status)
 
 
 def safe_message(message: str) -> str:
-    """Returns a message without API keys, and without its middle if it is longer than any of ours."""
+    """Returns a message without API keys, and without its middle if it is too long."""
     message = without_keys(message)  # given as an argument, by mistake
     half = limits.files.MESSAGE_CHARACTERS // 2
     return message if len(message) <= 2 * half else f"{message[:half]} … {message[-half:]}"

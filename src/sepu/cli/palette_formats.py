@@ -1,4 +1,4 @@
-"""Writes colours in the formats of programs, with the attribution that must go with them."""
+"""Writes colours in programs' file formats, with the required attribution."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ from sepu.library.release import Release
 
 
 class Entry(NamedTuple):
-    """A colour that a command found, and the input for which it did; None if there was none."""
+    """A colour that a command found, and the input for it, if any."""
 
     record: Record | Swatch
     input: str | None = None
@@ -97,7 +97,7 @@ def _once(entries: Sequence[Entry]) -> Iterator[tuple[str, Record | Swatch]]:
     counts, taken = Counter[str](), set[str]()
     for record in colors.values():
         identifier = slug = record.slug
-        while identifier in taken:  # also by another name, as the second "ink" by "ink 2"
+        while identifier in taken:  # even by another name: "ink 2" takes the second "ink"'s
             counts[slug] += 1
             identifier = f"{slug}-{counts[slug] + 1}"
         taken.add(identifier)
@@ -105,7 +105,7 @@ def _once(entries: Sequence[Entry]) -> Iterator[tuple[str, Record | Swatch]]:
 
 
 def _comment(text: str) -> str:
-    """Returns a text that ends no comment of CSS, and of which Sass runs nothing."""
+    """Returns a text that cannot end a CSS comment, and of which Sass runs nothing."""
     return text.replace("*/", "* /").replace("#{", "# {")
 
 
@@ -133,7 +133,7 @@ def _gimp(source: Source, entries: Sequence[Entry]) -> bytes:
 def _ase(source: Source, entries: Sequence[Entry]) -> bytes:
     """Writes Adobe Swatch Exchange: blocks of big-endian fields. The attribution is in the group's name.
 
-    The format has no comments, and is not published; this is what the programs that read it agree about.
+    The format has no comments and no specification; this is what programs that read it agree on.
     """
 
     def block(kind: int, content: bytes) -> bytes:

@@ -20,7 +20,7 @@ def _limit_options(command: F) -> F:
 
 
 def _percentages(value: str) -> list[int]:
-    """Parses percentages such as 80,95,100; nothing is none."""
+    """Parses percentages such as 80,95,100; an empty text is none."""
     try:
         return [int(part) for part in value.split(",")] if value else []
     except ValueError:

@@ -23,14 +23,14 @@ from sepu.cli.output import command, example, progress
 def prune(connection: Connection, days: int) -> dict[str, int]:
     """Delete stored results after their retention period. Then their idempotency keys count as new.
 
-    Deletes the deliveries of events of that age, too; the events stay.
+    Also deletes deliveries of events of that age; the events stay.
 
     Works during traffic, in short transactions. May be stopped at any time and repeated.
     """
     results = units = 0
     with progress("results") as bar:
         task = bar.add_task("", total=None)
-        if not bar.disable:  # it takes a while
+        if not bar.disable:  # counting reads all results
             bar.update(task, total=count_prunable(connection, days))
             bar.reset(task)
         for batch in prune_batches(connection, days):

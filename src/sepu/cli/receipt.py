@@ -14,7 +14,7 @@ from sepu.errors import SepuError
 
 
 def receipt_or_file(value: str) -> bytes:
-    """Takes a receipt, which begins with {" of a JSON object in base 64, or reads the file that has it."""
+    """Returns a receipt, which begins with {" in base64, or reads the file that has it."""
     return value.encode() if value.startswith("eyJ") else first_bytes(value)
 
 

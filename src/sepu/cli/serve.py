@@ -42,10 +42,10 @@ def networks(value: str) -> tuple[Network, ...]:
 @env_option("--host", "Address to listen on.", default="127.0.0.1", show_default=True)
 @env_option("--port", "Port to listen on.", type=Port(), default=8000, show_default=True)
 @env_option("--bind", "A unix socket, instead of TCP.", metavar="unix:PATH")
-@env_option("--workers", "Processes.", type=click.IntRange(1, 256), default=2, show_default=True)
+@env_option("--workers", "Worker processes.", type=click.IntRange(1, 256), default=2, show_default=True)
 @env_option(
     "--worker",
-    "Kind of the workers; meinheld only behind a proxy.",
+    "Type of worker; meinheld only behind a proxy.",
     type=click.Choice(get_args(Worker)),
     default="uvloop",
     show_default=True,

@@ -1,4 +1,4 @@
-"""Writes metrics of a command for the textfile collector of Prometheus's node exporter."""
+"""Writes a command's metrics for the textfile collector of Prometheus's node exporter."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +9,7 @@ from sepu.errors import SepuError
 
 
 def write_metrics(path: Path, gauges: Mapping[tuple[str, str], float]) -> None:
-    """Replaces a file by these gauges, whose keys are name and description.
+    """Replaces a file with these gauges, keyed by name and description.
 
     Raises:
         SepuError: the file cannot be written.

@@ -12,7 +12,7 @@ from psycopg import Connection
 from sepu.admin.usage import read_now
 from sepu.cli.output import F, instant
 
-_EARLIEST, _LAST_YEAR = datetime.min, 9998  # in some time zones Python has no other ones
+_EARLIEST, _LAST_YEAR = datetime.min, 9998  # Python cannot convert others to every time zone
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _LENGTH = re.compile(r"([0-9]{1,8})([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -21,7 +21,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 class _Time(click.ParamType[Any]):
     """Parses lengths of time up to a year, which begin or end now (see `by_the_database`), instants and UTC days.
 
-    An instant has its offset, and a day is its beginning. `like` shows the forms that are taken.
+    An instant needs an offset; a day means its beginning. `like` shows the accepted forms.
     """
 
     def __init__(self, name: str, like: str, *, lengths: bool, instants: bool, days: bool, empty: bool = False) -> None:
@@ -51,7 +51,7 @@ class _Time(click.ParamType[Any]):
 
 
 duration = _Time("duration", "7d, 12h, 30m or 0s, and at most 366d", lengths=True, instants=False, days=False)
-# No day, which could mean its beginning or its end.
+# Not a day, which could mean its beginning or its end.
 ending = _Time("ending", "2027-01-31T12:00:00Z or 7d", lengths=True, instants=True, days=False)
 ending_or_none = _Time("ending", "2027-01-31T12:00:00Z or 7d", lengths=True, instants=True, days=False, empty=True)
 moment = _Time("moment", "2027-01-31, 2027-01-31T12:00:00Z or 7d", lengths=True, instants=True, days=True)
@@ -71,11 +71,11 @@ def range_options(what: str) -> Callable[[F], F]:
 
 
 def by_the_database(connection: Connection, arguments: dict[str, Any]) -> None:
-    """Makes instants of a command's lengths of time, by the database's clock: an operator's may be wrong.
+    """Turns a command's lengths of time into instants by the database's clock: an operator's may be wrong.
 
     Raises:
         click.BadParameter: an end is in the past.
-        click.UsageError: a range of time has nothing in it.
+        click.UsageError: a range of time is empty.
     """
     ends = arguments.get("expires_at")
     if isinstance(ends, datetime | timedelta):

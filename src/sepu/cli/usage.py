@@ -60,7 +60,7 @@ def usage(
     """
     if day is not None:
         if by != "key" or period is not None:
-            raise click.UsageError("--day takes --by key, and no --month")
+            raise click.UsageError("--day needs --by key, and no --month")
         period = f"{day:%Y-%m}"
     if by is None and account_id is not None:
         _show_month(connection, account_id, period, form)
@@ -69,7 +69,7 @@ def usage(
         export.check_begun(connection, period)
     if by in (None, "month"):
         if period is not None:
-            raise click.UsageError("--by month has all months; leave --month out, or take --by day")
+            raise click.UsageError("--by month shows all months; omit --month, or use --by day")
         _echo_parts("period", usage_by_month(connection, account_id), form)
     elif by == "day":
         _echo_parts("day", usage_in_month(connection, period, account_id).days, form)
@@ -111,7 +111,7 @@ def _with_share(row: Fields) -> Fields:
 def _echo_parts(
     title: str, parts: Sequence[Part], form: Form | None, names: dict[str, str | None] | None = None
 ) -> None:
-    """Prints a row for each part, with the units of each meter; in the table a bar for all together."""
+    """Prints a row for each part, with the units of each meter; and in the table a bar for their sum."""
     _, *units = columns(Part)
     most = max((sum(part.units.values()) for part in parts), default=0)
 

@@ -1,1 +1,1 @@
-"""The pages for operators: one Falcon application, which only reads."""
+"""Serves read-only pages for operators, as one Falcon application."""

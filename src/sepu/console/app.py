@@ -1,4 +1,4 @@
-"""The Falcon application of the console: GET only, no cookies, no scripts, and nothing from elsewhere."""
+"""Makes the console's Falcon application: GET only, no cookies, no scripts, nothing from other sites."""
 
 import logging
 import re
@@ -66,14 +66,14 @@ class _Guard:
         resp.set_headers(_HEADERS)
         if req.method != "GET":
             raise falcon.HTTPMethodNotAllowed(["GET"])
-        # A page of another site may give its own name this machine's address (DNS rebinding), and would then read here.
+        # Another site may point its name at this machine (DNS rebinding), and could then read these pages.
         if _host(req) not in self._hosts:
             raise falcon.HTTPError(falcon.HTTP_421, description=_UNKNOWN_HOST)
         # Addresses stay in histories and logs. The forms refuse to send a key.
         if re.search(KEY_START, unquote(f"{req.path}?{req.query_string}")):
             raise falcon.HTTPBadRequest(description=_KEY_IN_ADDRESS)
-        if "\0" in req.path or "%00" in req.query_string:  # which Postgres has in no text
-            raise falcon.HTTPBadRequest(description="An address of the console has no NUL.")
+        if "\0" in req.path or "%00" in req.query_string:  # Postgres's text cannot have a NUL
+            raise falcon.HTTPBadRequest(description="An address of the console cannot have a NUL.")
 
 
 def _host(req: Request) -> str | None:
@@ -155,9 +155,9 @@ def _templates() -> jinja2.Environment:
 
 
 def _labelled(table: str) -> Markup:
-    """Gives each cell of a table the name of its column, by which a narrow screen shows it.
+    """Labels each cell of a table with its column's name, which a narrow screen shows.
 
-    `table` is of our templates, which escape what they are given: each tag in it is theirs.
+    `table` comes from our templates, which escape their values: each tag in it is theirs.
     """
     head, tag, body = str(table).partition("<tbody>")
     names = [re.sub("<[^>]*>", "", re.split("<span|</a>", name)[0]).strip() for name in _CELL.findall(head)]

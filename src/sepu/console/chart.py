@@ -1,4 +1,4 @@
-"""The geometry of a bar chart: a slot for each part of a month or a day, and in it a bar for each meter."""
+"""Lays out a bar chart: a slot for each part of a month or a day, and in it a bar for each meter."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,6 +48,6 @@ def chart(parts: Sequence[Part]) -> Chart:
 
 
 def _round_up(units: int) -> int:
-    """Returns the next of 1, 2 and 5 by a power of ten."""
+    """Rounds up to 1, 2 or 5 times a power of ten."""
     power = int(10 ** (len(str(units)) - 1))
     return next(power * step for step in (1, 2, 5, 10) if power * step >= units)

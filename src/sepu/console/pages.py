@@ -39,7 +39,7 @@ from sepu.metering.meters import METERS, is_month
 Parameter = Callable[[str], str | None]
 Page = Callable[..., Mapping[str, Any]]
 
-# The daily job may be late, as its alert has it (SepuAuditOld).
+# How late a daily job may be, as in its alert (SepuAuditOld).
 DAILY_IS_OLD = timedelta(hours=26)
 
 
@@ -81,9 +81,9 @@ def overview(
 
 
 def account_list(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, Any]:
-    """Returns a page of the accounts that pass the filters, in the order of a column, and the sums of all of them.
+    """Returns a page of the accounts that pass the filters, sorted by a column, and the sums of all of them.
 
-    The id of an account, a key, a charged request or an event leads to that instead.
+    The id of an account, a key, a charged request or an event redirects to it instead.
     """
     filters: accounts.Filters = {name: parameter(name) for name in ("search", "plan_id", "status")}  # type: ignore[assignment]
     filters["quiet"] = parameter("quiet") == "yes"
@@ -176,13 +176,13 @@ def charge_list(connection: psycopg.Connection, parameter: Parameter, account_id
 
 
 def account_history(connection: psycopg.Connection, parameter: Parameter, account_id: str) -> Mapping[str, Any]:
-    """Returns a page of what operators changed of an account."""
+    """Returns a page of operators' changes to an account."""
     shown = accounts.show_account(connection, find_account(connection, account_id))
     return {"account": shown, **_changes(connection, parameter, shown.account_id)}
 
 
 def history(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, Any]:
-    """Returns a page of what operators changed."""
+    """Returns a page of operators' changes."""
     return {"account": None, **_changes(connection, parameter)}
 
 
@@ -233,7 +233,7 @@ def usage(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, 
 
 
 def _days(parts: MonthParts, day: date | None) -> Mapping[str, Any]:
-    """Returns the days of a month and, if a day is asked for, its hours; and the chart of the finer ones."""
+    """Returns the days of a month and, if a day is asked for, its hours; and a chart of the finer ones."""
     finer = chart(parts.hours or parts.days)
     return {"day": day, "days": _with_bars(parts.days), "hours": _with_bars(parts.hours), "chart": finer}
 
@@ -250,7 +250,7 @@ def _neighbours(number: int, are_more: bool) -> Mapping[str, int | None]:
 
 
 def _in_time(connection: psycopg.Connection, read: Callable[[psycopg.Connection], Any]) -> Any:  # noqa: ANN401
-    """Returns what is read, as the last of the page; None if that would take long."""
+    """Returns the last read of a page; None if it would take too long."""
     try:
         with connection.transaction():
             run(connection, "limit_statements", milliseconds=str(round(OVERVIEW_SECONDS * 1000)))
@@ -260,10 +260,10 @@ def _in_time(connection: psycopg.Connection, read: Callable[[psycopg.Connection]
 
 
 def _lead_to(connection: psycopg.Connection, given: str) -> None:
-    """Leads to the thing of which this is the id.
+    """Redirects to the thing that has this id.
 
     Raises:
-        falcon.HTTPSeeOther: there is one.
+        falcon.HTTPSeeOther: it exists.
     """
     if (charged := charges.charged_account(connection, given)) is not None:
         raise falcon.HTTPSeeOther(f"/accounts/{charged}/charges?request={given.lower()}")
@@ -296,7 +296,7 @@ def _day(parameter: Parameter) -> date | None:
 
 
 def _before(parameter: Parameter) -> tuple[datetime, str] | None:
-    """Reads after which charge a page begins."""
+    """Reads the charge after which a page begins."""
     given = parameter("before")
     if given is None:
         return None

@@ -1,4 +1,4 @@
-"""Connections to Postgres that limit each statement's time, and snapshots."""
+"""Limits the time of each statement on connections to Postgres, and opens snapshots."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -73,7 +73,7 @@ def read_server(connection: psycopg.Connection) -> ServerState:
 
 @contextmanager
 def snapshot(connection: psycopg.Connection, statement_seconds: float | None = None) -> Iterator[None]:
-    """Makes all statements of the block see the ledger at one moment, read-only.
+    """Makes all statements of the block see one snapshot of the ledger, read-only.
 
     Each statement may take `statement_seconds`. If the caller has begun a transaction, uses that one as it is.
     """

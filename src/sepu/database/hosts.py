@@ -146,7 +146,7 @@ def _read(database_url: str) -> dict[str, str]:
         raise SettingsError(f"SEPU_DATABASE_URL or --database-url is not a connection string: {reason}") from None
     login, _, path = database_url.partition("://")[2].partition("?")[0].partition("/")
     if login.count("@") > 1 or ("@" in path and "@" not in login):  # libpq would take a part of the password for a host
-        raise SettingsError("a password in SEPU_DATABASE_URL or --database-url has to have @ as %40 and / as %2F")
+        raise SettingsError("a password in SEPU_DATABASE_URL or --database-url must have @ as %40 and / as %2F")
     file = os.environ.get("PGSERVICEFILE")
     if ("service" in given or "PGSERVICE" in os.environ) and file and Path(file).exists() and not Path(file).is_file():
         raise SettingsError("PGSERVICEFILE does not name a plain file")  # libpq would wait forever for a pipe

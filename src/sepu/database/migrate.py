@@ -92,13 +92,13 @@ def _limit_locks(connection: psycopg.Connection, seconds: float) -> None:
 def _explain(holders: set[Any]) -> str:
     """Says which transactions held the tables at the last two attempts."""
     users = [
-        f"\n  process {pid} of {role} ({application}), since {since or 'nobody knows when'}"
+        f"\n  process {pid} of {role} ({application}), since {since or 'an unknown time'}"
         for pid, _, role, application, since in sorted(holders)
     ]
     return (
         f"the tables were in use for {limits.database.MIGRATION_SECONDS:g} seconds. Nothing was changed.\n"
         "Migrate later, or end what uses them (select pg_terminate_backend(…)):"
-        + ("".join(users) or "\n  ever other transactions")
+        + ("".join(users) or "\n  different transactions each time")
     )
 
 

@@ -1,4 +1,4 @@
-"""Database roles. Each has a purpose, and may do what that purpose needs and nothing else."""
+"""Makes and grants database roles. Each has a purpose, and may do only what that needs."""
 
 from typing import Literal
 
@@ -47,7 +47,7 @@ def left_open(connection: psycopg.Connection) -> list[str]:
 
 
 def _grant(connection: psycopg.Connection, role: str, purpose: Purpose) -> None:
-    # Postgres takes the name public for every role, and only warns a user who may not grant.
+    # Postgres takes the name `public` to mean every role, and only warns a user who may not grant.
     if not statements.value(connection, "has_role", role=role):
         raise SepuError(f"there is no database role {role!r}; make it with: create role {role} login")
     ((owner, is_owner),) = statements.run(connection, "read_owner").fetchall()

@@ -1,4 +1,4 @@
-"""Postgres's settings that the ledger's promises rely on. `sepu.needed_settings` in `functions.sql` lists them."""
+"""Checks the settings of Postgres that the ledger relies on. `sepu.needed_settings` in `functions.sql` lists them."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The packaged `.sql` files: named statements, the migrations, the functions and the distribution."""
+"""Reads the packaged `.sql` files: named statements, the migrations, the functions and the distribution."""
 
 import hashlib
 import re

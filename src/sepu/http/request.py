@@ -1,4 +1,4 @@
-"""Requests: Falcon's, with an id and the time of arrival."""
+"""Extends Falcon's request with an id and the time of arrival."""
 
 import os
 import time

@@ -27,7 +27,7 @@ class Service:
         manifest = release.manifest
         colors = [msgspec.json.encode(color(record)) for record in release.records]
         metadata = msgspec.to_builtins(manifest)
-        del metadata["indexSha256"]  # is for this server only
+        del metadata["indexSha256"]  # for this server only
         return cls(
             library=LibraryEndpoint(msgspec.json.encode(metadata)),
             usage=UsageEndpoint(),

@@ -1,1 +1,1 @@
-"""The colour library: its facts, and the release that is built from them, verified and served."""
+"""Builds, verifies and serves the colour library from its facts."""

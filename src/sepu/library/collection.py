@@ -1,4 +1,4 @@
-"""A collection of colours with names: matched exactly, and found by their names."""
+"""Collects colours with names: matches them exactly, and finds them by name."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ from sepu.library.records import (
 
 _HINTED = 1000  # names that an unknown one is compared with
 
-R = TypeVar("R", bound=NamedColor)  # a colour, then the same with a difference and with a share
+R = TypeVar("R", bound=NamedColor)  # a colour; below, with a difference and with a share
 M = TypeVar("M", bound=NamedColor)
 S = TypeVar("S", bound=NamedColor)
 
@@ -88,7 +88,7 @@ class Collection(Generic[R, M, S]):
         return f"{', '.join(record.hex for record in found)}; take one by its place, or all by named()"
 
     def hint(self, name: str) -> str:
-        """Returns the end of a message: the colours that an unknown name may mean; perhaps nothing."""
+        """Returns the end of a message: the colours that an unknown name may mean; may be empty."""
         from difflib import get_close_matches
 
         if len(name) > limits.inputs.NAME_CHARACTERS:
@@ -130,7 +130,7 @@ class Collection(Generic[R, M, S]):
         return self._matches(nearest, is_in_srgb(srgb_of_lab([float(value) for value in lab], white)))
 
     def match_rgb(self, rgb: Rgb, *, top: int = 1) -> Records[M]:
-        """Does what `match` does, for a result of `parse_color`."""
+        """Works like `match`, for a result of `parse_color`."""
         inside = is_in_srgb(rgb)
         if inside:
             red, green, blue = rgb
@@ -145,7 +145,7 @@ class Collection(Generic[R, M, S]):
         return top
 
     def _matches(self, nearest: Sequence[tuple[int, float]], in_srgb: bool) -> Records[M]:
-        kind, records = self._match, self.records  # PERF: looked up once, and not for each colour
+        kind, records = self._match, self.records  # PERF: looked up once, not for each colour
         return Records([with_measure(kind, records[place], delta_e, in_srgb) for place, delta_e in nearest])
 
     def name_image(
@@ -172,7 +172,7 @@ class Collection(Generic[R, M, S]):
     def name_pixels(
         self, pixels: Pixels, opacity: Opacity | None, *, top: int | None = None, within: float = 0
     ) -> Records[S]:
-        """Does what `name_image` does, for a result of `read_image`."""
+        """Works like `name_image`, for a result of `read_image`."""
         shares = count_pixels(self._palette, pixels, opacity)
         if within:
             shares = merge_shares(shares, np.array([record.lab for record in self.records]), within)
@@ -186,7 +186,7 @@ class Collection(Generic[R, M, S]):
         """Returns a table; rich calls it."""
         return Records(self.records).__rich__()
 
-    if TYPE_CHECKING:  # each collection has them
+    if TYPE_CHECKING:  # each collection defines them
 
         @abstractmethod
         def palette(self) -> Palette:

@@ -1,6 +1,6 @@
 """Reads and converts the colours of CSS Color 4 (https://www.w3.org/TR/css-color-4/), whose sections the comments name.
 
-sepu-client has the same file, by a link: it imports nothing of sepu.
+sepu-client links to this file, because it imports nothing of sepu.
 """
 
 import re
@@ -12,13 +12,13 @@ from typing import Any
 Triple = tuple[float, float, float]
 Matrix = tuple[Triple, Triple, Triple]
 
-MAX_CHARACTERS = 200  # of a colour and of what an error repeats; a colour with 17 digits a channel takes 90
-# Words and other characters of a colour. Of rgb() with signs, fractions, exponents and alpha there are 32; tinycss2
-# takes 1.5 us for each.
+MAX_CHARACTERS = 200  # of a colour, and quoted in an error; a colour with 17 digits a channel takes 90
+# Words and other characters of a colour; rgb() with signs, fractions, exponents and alpha has 32. tinycss2 takes 1.5 us
+# for each.
 _MAX_PARTS = 40
 _PART = re.compile(r"\w+|\S")
-_GREATEST = 1e6  # of a number; no power overflows
-_FARTHEST = 1e5  # of a channel from 0 to 255: beyond that a difference means nothing, and can exceed what is computed
+_GREATEST = 1e6  # of a number, so that no power overflows
+_FARTHEST = 1e5  # of a channel from 0 to 255: beyond that a difference means nothing, and may overflow
 _NEARLY = 1e-3  # of a channel from 0 to 1, a quarter of an 8-bit step: people write few digits
 
 _HEX = re.compile(r"(?:#|0x(?=.{6}\Z))?((?:[0-9a-f]{3}){1,2})", re.ASCII | re.IGNORECASE)
@@ -29,10 +29,10 @@ _ELSEWHERE = [
     for pattern, reason in (
         (r"([0-9a-f]{3}(?=.\Z)|[0-9a-f]{6}(?=..\Z))[0-9a-f]+\Z", f"is HEX with an alpha channel: {_OPAQUE_OR_NOT}"),
         (r"0x[0-9a-f]{2}([0-9a-f]{6})\Z", f"is HEX whose first two digits are an alpha channel: {_OPAQUE_OR_NOT}"),
-        (r"hs[bv]a?\(", "is not of CSS: write hwb(hue whiteness blackness); whiteness is (100% - S) x B, "
+        (r"hs[bv]a?\(", "is not CSS: write hwb(hue whiteness blackness); whiteness is (100% - S) x B, "
                         "and blackness 100% - B"),
         (r"(?:device-)?cmyk\(", "is not a colour without the profile of a press; convert it to RGB"),
-        (r"((?:hwb|(?:ok)?l(?:ab|ch)|color)\(.*,.*)", "has commas, which CSS knows in rgb() and hsl() alone: "
+        (r"((?:hwb|(?:ok)?l(?:ab|ch)|color)\(.*,.*)", "has commas, which CSS allows only in rgb() and hsl(): "
                                                        "write {!r}"),
     )
 ]  # fmt: skip
@@ -107,7 +107,7 @@ _XYZ_OF_LMS: Matrix = (
 
 
 def shown(given: object) -> str:
-    """Returns the repr of anything, or its beginning: an error repeats no more."""
+    """Returns the repr of anything, or its beginning: an error quotes no more."""
     try:
         text = repr(given)
     except ValueError:  # Python does not write an integer of 5,000 digits
@@ -116,7 +116,7 @@ def shown(given: object) -> str:
 
 
 def trim_color(text: str) -> str:
-    """Returns the text of a colour without blanks around it and full-width forms.
+    """Returns a colour's text without surrounding blanks, and in ASCII instead of full-width forms.
 
     Raises ValueError if it is longer than any colour.
     """
@@ -144,7 +144,7 @@ def what_to_write(text: str) -> str | None:
 
 
 def read_css(text: str) -> Triple | None:
-    """Returns red, green and blue of sRGB, from 0 to 255, beyond that outside sRGB; None if it is not a CSS colour.
+    """Returns red, green and blue of sRGB, from 0 to 255, or beyond outside sRGB; None if it is not a CSS colour.
 
     Raises ValueError for a colour with alpha, for `currentcolor`, for channels of rgb() that CSS would clip, and for a
     colour far outside sRGB.
@@ -158,7 +158,7 @@ def read_css(text: str) -> Triple | None:
 
 
 def read_token(token: Any, text: str) -> Triple | None:  # noqa: ANN401  # tinycss2 has no types
-    """Does what `read_css` does, for a component value of tinycss2; `text` is what errors repeat."""
+    """Works like `read_css`, for a component value of tinycss2; errors quote `text`."""
     from tinycss2 import color4
 
     if token.type == "function":
@@ -187,7 +187,7 @@ def srgb_of_lab(lab: Sequence[float], white: str = "D65") -> Triple:
 
 
 def _from_0_to_255(rgb: Triple) -> Triple:
-    """Scales the channels, and clips what is hardly outside sRGB."""
+    """Scales the channels, and clips those barely outside sRGB."""
     near = [min(max(channel, 0.0), 1.0) for channel in rgb]
     inside = all(abs(channel - nearest) <= _NEARLY for channel, nearest in zip(rgb, near, strict=True))
     red, green, blue = near if inside else rgb
@@ -221,7 +221,7 @@ def _read_function(function: Any, text: str) -> Triple | None:  # noqa: ANN401  
 
 
 def read_channels(space: str, channels: Sequence[float]) -> Triple | None:
-    """Returns what `read_css` does, for three numbers as `color()` with a space, or a function such as lab(), has them.
+    """Works like `read_css`, for the three numbers of `color()` with a space, or of a function such as lab().
 
     Returns None if CSS does not know the space. Raises ValueError for a colour far outside sRGB.
     """
@@ -229,7 +229,7 @@ def read_channels(space: str, channels: Sequence[float]) -> Triple | None:
     if convert is None:
         return None
     text = f"{space} {shown(channels)}"
-    if not all(abs(channel) <= _GREATEST for channel in channels):  # nor NaN
+    if not all(abs(channel) <= _GREATEST for channel in channels):  # refuses NaN too
         raise ValueError(f"{text} has a channel beyond {_GREATEST:,.0f}; write smaller numbers")
     return _checked(convert(channels), text)
 

@@ -62,7 +62,7 @@ class Pronunciation(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Thresholds(Struct, frozen=True, forbid_unknown_fields=True):
-    """The CIEDE2000 differences that decide the rule of reliability."""
+    """The CIEDE2000 differences that the rule of reliability uses."""
 
     agree: float
     far: float

@@ -1,4 +1,4 @@
-"""Reads images, and counts the colours to which their pixels are nearest."""
+"""Reads images, and counts the nearest colours of their pixels."""
 
 import logging
 import os
@@ -29,7 +29,7 @@ else:
 Pixels = NDArray[np.integer[Any] | np.floating[Any]]
 Opacity = NDArray[np.integer[Any] | np.floating[Any]]
 
-# A file is given to the decoders of these formats and no other: Pillow also has some that start programs.
+# Pillow decodes files only in these formats: it also has decoders that start programs.
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "AVIF")
 _NAMES = ", ".join(FORMATS)
 
@@ -40,7 +40,7 @@ _PIXELS_AT_ONCE = 2**20
 _JPEG_MARKER = re.compile(rb"\xff([\x02-\xcf\xd9-\xfe])", re.DOTALL)
 _END_OF_IMAGE, _START_OF_SCAN = b"\xd9", b"\xda"
 
-# The types of tags that Pillow does not make a tuple of: BYTE, ASCII, UNDEFINED.
+# Types of tags that Pillow does not turn into a tuple: BYTE, ASCII, UNDEFINED.
 _TIFF_BYTES = {1, 2, 7}
 
 # TIFF 6.0, section 8: BitsPerSample, and PhotometricInterpretation, which is 1 if black is 0.
@@ -65,9 +65,9 @@ class ImageError(SepuError, ValueError):
 
 
 def read_image(image: Image, scale: int | None = None) -> tuple[Pixels, Opacity | None]:
-    """Returns the channels, shape (..., 3) and 0 to 255, and how opaque each pixel is, or None if all are equally so.
+    """Returns the channels, shape (..., 3) and 0 to 255, and each pixel's opacity, or None if all are equally opaque.
 
-    Opacity is from 0 to whatever an opaque pixel has. Raises ImageError.
+    Opacity is from 0 to the value of an opaque pixel. Raises ImageError.
     """
     if hasattr(image, "read"):
         image = _read_open(image)
@@ -110,18 +110,18 @@ def _read_array(image: ArrayLike, scale: int | None) -> tuple[NDArray[Any], int]
 
 
 def _read_open(file: Any) -> bytes:  # noqa: ANN401
-    """Returns the content of an open file, at most a byte more than is read of one."""
+    """Returns an open file's content, at most one byte over the limit."""
     try:
         content = file.read(limits.images.BYTES + 1)
     except (OSError, ValueError) as error:
         raise ImageError(f"the image cannot be read: {error}") from error
     if not isinstance(content, bytes):
-        raise ImageError("an image's file is opened to read bytes: open(path, 'rb')")
+        raise ImageError("open an image's file in binary mode: open(path, 'rb')")
     return content
 
 
 def count_pixels(palette: Palette, pixels: Pixels, opacity: Opacity | None) -> NDArray[np.float64]:
-    """Returns for each colour of the palette the share of the pixels to which it is the nearest."""
+    """Returns for each colour of the palette its share of the pixels: those nearest to it."""
     rows, weights = pixels.reshape(-1, 3), None if opacity is None else opacity.reshape(-1)
     shares = np.zeros(palette.size)
     for part in _parts(rows):
@@ -137,10 +137,10 @@ def count_pixels(palette: Palette, pixels: Pixels, opacity: Opacity | None) -> N
 
 
 def merge_shares(shares: NDArray[np.float64], lab: NDArray[np.float64], within: float) -> NDArray[np.float64]:
-    """Returns the shares, shape (n,), after each colour within a CIEDE2000 difference of a larger one counts for that.
+    """Returns the shares, shape (n,), each colour merged into the nearest larger one within a CIEDE2000 difference.
 
-    Of several larger ones it counts for the nearest. `lab`: shape (n, 3). This is the leader algorithm (Hartigan,
-    Clustering Algorithms, 1975, chapter 3), with the larger shares first, so that it has one result.
+    `lab`: shape (n, 3). This is the leader algorithm (Hartigan, Clustering Algorithms, 1975, chapter 3), with the
+    largest shares first, so that the result is unique.
     """
     merged = np.zeros_like(shares)
     leaders: list[int] = []
@@ -184,7 +184,7 @@ class _File(BytesIO):
         self._left: float = limits.images.HEADER_READS
 
     def unlimited(self) -> None:
-        """Lets everything be read."""
+        """Lifts the bound."""
         self._left = float("inf")
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -218,10 +218,10 @@ def _decode(content: bytes, name: str) -> NDArray[Any]:
 
 @contextmanager
 def _decoding(name: str) -> Iterator[None]:
-    """Raises ImageError for whatever a decoder raises, and lets none of its warnings out."""
+    """Raises ImageError for whatever a decoder raises, and silences its warnings."""
     import PIL.Image
 
-    # So that logging does not print what Pillow logs where a program has no handlers.
+    # In a program without handlers, logging would print what Pillow logs.
     logging.getLogger("PIL").addHandler(_NO_HANDLER)
     try:
         # With several threads, Pillow may stay silent afterwards. Nothing worse can happen.
@@ -265,7 +265,7 @@ def _too_large(name: str) -> ImageError:
 
 
 def _count_scans(content: bytes) -> int:
-    """Returns how many scans a JPEG has, each of which takes time for all pixels, or one too many for us; else 0."""
+    """Returns the number of a JPEG's scans, up to one over the limit; 0 for other files."""
     scans, at = 0, 2
     if not content.startswith(b"\xff\xd8"):
         return 0
@@ -300,7 +300,7 @@ def _longest_tag(content: bytes) -> int:
 
 
 def _check_color_tags(image: "PIL.Image.Image", content: bytes, name: str) -> None:
-    """Refuses an image that says without a profile that it is not in sRGB."""
+    """Refuses an image without a profile whose tags say that it is not in sRGB."""
     is_png = image.format == "PNG"
     codes = _png_codes(content) if is_png else None
     if codes:
@@ -352,7 +352,7 @@ def _png_codes(content: bytes) -> tuple[int, int] | None:
 
 # The modes of images that a profile of each colour space may describe.
 _PROFILED = {
-    "RGB": {"RGB", "RGBA", "P", "PA", "L", "LA", "1"},  # grey too: made of RGB, it often keeps the profile
+    "RGB": {"RGB", "RGBA", "P", "PA", "L", "LA", "1"},  # grey too: converted from RGB, it often keeps the profile
     "GRAY": {"L", "LA", "1"},
     "CMYK": {"CMYK"},
 }

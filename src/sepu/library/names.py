@@ -36,7 +36,7 @@ def build_name_index(records: Sequence[Record]) -> NameIndex:
     syllables: list[tuple[str, int]] = []
     lengths = [[0] * len(records) for _ in Level]
     for position, record in enumerate(records):
-        # The preferred level of each spelling: on another one it changes no answer.
+        # The preferred level of each spelling; other levels would not change an answer.
         whole: dict[str, int] = {}
         inside: dict[str, int] = {}
         for level, units in sorted(_readings(record).items()):

@@ -1,4 +1,4 @@
-"""Values that are made on first use, by one thread."""
+"""Makes values on first use, in one thread."""
 
 from functools import cached_property
 from threading import RLock

@@ -12,7 +12,7 @@ from sepu.library.records import Swatch
 
 DEEPEST = 32  # groups in groups, and references to references
 
-_NEXT_TO_A_BYTE = 1e-4  # of a channel: more than a float of 32 bits rounds
+_NEXT_TO_A_BYTE = 1e-4  # of a channel: more than the rounding of a 32-bit float
 
 # Names of members and columns, the preferred ones first. Case, blanks, hyphens, underscores and what is in brackets do
 # not matter.
@@ -24,7 +24,7 @@ _OPAQUE = ("", "1", "1.0", "100%", "100", "255")
 _VALUES = ("value", "rgb", "color", "colour")
 _IGNORED = re.compile(r"\([^()]*\)|[\s_-]+")
 
-# How a text begins that is meant as a colour, also one that is not read here.
+# Beginnings of texts that are meant as colours, even unsupported ones.
 _LIKE_A_COLOR = re.compile(
     r"#\w+\Z|0x[0-9a-f]{6}|(?:rgb|hsl|hs[bv])a?\(|(?:hwb|(?:ok)?l(?:ab|ch)|color|color-mix|light-dark|(?:device-)?cmyk)\("
     r"|transparent\Z|currentcolor\Z",
@@ -102,7 +102,7 @@ def looks_like_a_color(value: object) -> bool:
 
 
 def printable(name: str) -> str:
-    """Returns a name without what terminals take for a command."""
+    """Returns a name without control characters."""
     return "".join(filter(str.isprintable, name[: limits.inputs.NAME_CHARACTERS])).strip()
 
 
@@ -116,8 +116,8 @@ def decode(content: bytes) -> str:
 
 
 def of_unit(channels: Sequence[float]) -> ColorLike:
-    """Returns a colour of channels from 0 to 1; those of a byte, which 32 bits do not hold, are as they were."""
-    if not all(-_NEXT_TO_A_BYTE <= channel <= 1 + _NEXT_TO_A_BYTE for channel in channels):  # nor NaN
+    """Returns a colour of channels from 0 to 1; bytes that a 32-bit float rounded are restored."""
+    if not all(-_NEXT_TO_A_BYTE <= channel <= 1 + _NEXT_TO_A_BYTE for channel in channels):  # refuses NaN too
         raise PaletteError(f"its channels are {', '.join(map(str, channels))}, and not from 0 to 1")
     scaled = [min(max(255 * channel, 0.0), 255.0) for channel in channels]
     red, green, blue = (round(each) if abs(each - round(each)) < 255 * _NEXT_TO_A_BYTE else each for each in scaled)

@@ -34,7 +34,7 @@ from sepu.library.palette_json import read_json
 from sepu.library.parsing import FORMS, ColorError, ColorLike, parse_color
 from sepu.library.records import Swatch, hex_of, is_in_srgb
 
-_LONGEST_VALUE = 1000  # characters of a value of CSS in which a colour is looked for, with a reference and comments
+_LONGEST_VALUE = 1000  # characters of a CSS value that may be a colour, with a reference and comments
 _SHOWN = 3  # kinds of skipped entries in a warning
 _PARTICULARS = re.compile(r"'.*'|\".*\"|[\d.]+", re.DOTALL)
 
@@ -52,7 +52,7 @@ def read_palette(path: str | os.PathLike[str], *, index: bool = False) -> NamedP
         raise PaletteError(f"{name} does not end in {', '.join(READERS)}; save it as one of these")
     content = read_file(path, limits.palettes.BYTES, "save its colours alone", PaletteError)
     swatches: list[Swatch] = []
-    skipped: dict[str, list[str]] = {}  # the reasons of each kind
+    skipped: dict[str, list[str]] = {}  # reasons by kind
     try:
         entries = [*islice(READERS[ending](content), limits.palettes.COLORS + 1)]
     except PaletteError as error:
@@ -86,13 +86,13 @@ def _from_0_to_255(entries: list[Found]) -> list[Found]:
 
 
 def _swatch(name: str, color: ColorLike | PaletteError) -> Swatch:
-    """Returns a colour of a palette; raises ColorError or PaletteError if it is none."""
+    """Returns a colour of a palette; raises ColorError or PaletteError if it is not one."""
     if isinstance(color, PaletteError):
         raise color
     rgb = parse_color(color)
     swatch = Swatch(name, rgb) if name else Swatch(hex_of(rgb), rgb)
     if not is_in_srgb(rgb):
-        Palette(index=False, lab=[swatch.lab])  # which refuses what lies too far out
+        Palette(index=False, lab=[swatch.lab])  # refuses what lies too far out
     return swatch
 
 
@@ -139,7 +139,7 @@ def _gimp(content: bytes) -> Iterator[Found]:
 def _ase(content: bytes) -> Iterator[Found]:
     """Reads Adobe Swatch Exchange: blocks of big-endian fields, and names in UTF-16.
 
-    The format is not published; this is what the programs that write it agree about.
+    The format is not published; this is what programs that write it agree on.
     """
     if content[4:6] == b"\xe0\xa5":
         raise PaletteError("byte 4: this is a sprite of Aseprite; export its palette as .gpl")
@@ -174,7 +174,7 @@ def _ase_color(block: bytes, at: int) -> ColorLike:
         return of_unit(3 * struct.unpack_from(">f", block, at + 4))
     if model == b"CMYK":
         raise PaletteError("CMYK is not a colour without the profile of a press; convert the swatch to RGB")
-    if model == b"LAB ":  # of D50, as lab() of CSS
+    if model == b"LAB ":  # under D50, like lab() in CSS
         lightness, a, b = struct.unpack_from(">3f", block, at + 4)
         return f"lab({100 * lightness} {a} {b})"
     raise PaletteError(f"its model is {model.decode('latin-1').strip()!r}; convert the swatch to RGB")
@@ -185,7 +185,7 @@ _IDENT = r"(?>[-0-9A-Za-z_\x80-\U0010ffff]|\\[0-9A-Fa-f]{1,6}\s?|\\.)"
 _GAP = r"(?:(?>\s|/\*.*?(?:\*/|\Z)))*+"
 _QUOTED = r"""/\*.*?(?:\*/|\Z)|"(?:(?>[^"\\\n]|\\.))*+"?|'(?:(?>[^'\\\n]|\\.))*+'?"""
 _PROPERTY_NAME = rf"--{_IDENT}*+"
-# What is not a custom property, and then one.
+# Anything but a custom property, and then one.
 _PROPERTY = re.compile(
     rf"(?:(?>{_QUOTED}|[^-0-9A-Za-z_\x80-\U0010ffff\"'/\\]++|/|(?!--){_IDENT}++|{_PROPERTY_NAME}(?!{_GAP}:)))*+"
     rf"(?:({_PROPERTY_NAME}){_GAP}:((?:(?>{_QUOTED}|[^;{{}}\"'/\\]++|/|\\.))*+)|\\|\Z)",
@@ -196,9 +196,9 @@ _IMPORTANT = re.compile(r"\s*!\s*important\s*\Z", re.IGNORECASE)
 
 
 def _css(content: bytes) -> Iterator[Found]:
-    """Reads the custom properties of a style sheet that are a colour; what else there is does not matter.
+    """Reads a style sheet's custom properties that are colours, and ignores the rest.
 
-    Only values that may be a colour are given to tinycss2, which takes 15 times as long as finding them does.
+    Only their values are given to tinycss2, which takes 15 times as long as finding them.
     """
     found: list[tuple[str, str]] = []
     for form in _PROPERTY.finditer(decode(content)):
@@ -213,7 +213,7 @@ def _css(content: bytes) -> Iterator[Found]:
     for name, given in found:
         try:
             value = _without_references(given, values, resolved)
-            # Not `parse_color`, which takes 'abc' for HEX, and three numbers, which are here for an hsl(), for RGB.
+            # Not `parse_color`, which would take 'abc' for HEX, and the three numbers of an hsl() for RGB.
             rgb = read_css(value)
         except ValueError as error:
             yield f"--{name}", name, PaletteError(str(error))
@@ -238,7 +238,7 @@ def _unescaped(name: str) -> str:
 
 
 def _without_references(value: str, values: dict[str, str | None], resolved: dict[str, str], depth: int = 0) -> str:
-    """Returns the value to which the references of a value lead.
+    """Returns the value at the end of a value's references.
 
     Raises PaletteError for a reference to nothing, or to a property that is declared with several values.
     """
@@ -280,7 +280,7 @@ class _Columns(NamedTuple):
 
 
 def _table(content: bytes) -> Iterator[Found]:
-    """Reads lines of cells, whose columns the first line names; if it does not, the first HEX values show them."""
+    """Reads a table, whose first line names the columns; if not, the first HEX values show them."""
     text = decode(content)
     first = text.partition("\n")[0]
     reader = csv.reader(_table_lines(text), delimiter=max("\t;,", key=first.count), strict=True)
@@ -322,7 +322,7 @@ def _titled(titles: list[str]) -> _Columns:
 
 
 def _untitled(columns: _Columns, rest: Iterator[list[str]]) -> tuple[_Columns, list[str]]:
-    """Returns the columns by the HEX values of the first row that has some, which is the first or second, and that row.
+    """Returns the columns, by the HEX values of the first or second row, and that row.
 
     Raises:
         PaletteError: neither row has one, or the second is longer than the first.
@@ -351,7 +351,7 @@ def _hex_places(row: list[str], *, bare: bool = False) -> list[int]:
 
 
 def _of_cells(cells: list[str]) -> ColorLike:
-    """Returns red, green and blue as numbers; as a text what is not three of these, such as 1_0."""
+    """Returns red, green and blue as numbers; as a text if they are not, such as 1_0."""
     try:
         red, green, blue = (int(cell) if cell.strip().isdecimal() else float(cell.replace("_", "?")) for cell in cells)
     except ValueError:

@@ -74,14 +74,14 @@ def _bounded(entries: Iterator[Entry], members: int) -> list[Entry]:
 
 
 class _Values:
-    """The values of a document's entries, behind their references."""
+    """The values of a document's entries, with references followed."""
 
     def __init__(self, document: Any, entries: Sequence[Entry]) -> None:  # noqa: ANN401  # of JSON
         self._document = document
         self._entries = entries
         # Of entries that refer to others, by their identity: the type and value, or the reason why there is none.
         self._resolved: dict[int, tuple[str | None, Any] | str] = {}
-        self._parts: dict[str, tuple[object] | str] = {}  # by the reference: what it leads to, or why to nothing
+        self._parts: dict[str, tuple[object] | str] = {}  # by reference: its target, or why there is none
 
     @cached_property
     def _by_path(self) -> dict[str, Entry]:
@@ -151,9 +151,9 @@ class _Values:
         return None
 
     def _in_set(self, path: Path, entry: Entry) -> Entry | None:
-        """Returns what an alias means in a file of several sets, as Tokens Studio writes: it leaves the set's name out.
+        """Returns an alias's target in a file of several sets: Tokens Studio leaves the set's name out of aliases.
 
-        A token of the alias's own set precedes; of other sets, one alone has it, or none is meant.
+        The alias's own set comes first; otherwise exactly one set must have the token.
         """
         own = self._find((*entry.path[:1], *path))
         found = self._by_path_in_set.get(joined(path).removesuffix(".value"), ())
@@ -187,7 +187,7 @@ class _Values:
         if not isinstance(value, dict):
             if not isinstance(value, str | list):
                 raise PaletteError(f"{value!r:.60} is not a colour; write '#C83C23'")
-            if any(isinstance(each, float) and each % 1 for each in value):  # as of a list of scales, or from 0 to 1
+            if any(isinstance(each, float) and each % 1 for each in value):  # a list of scales, or channels from 0 to 1
                 raise PaletteError(f"{value!r:.60} is not three whole numbers; write '#C83C23', or r, g and b by name")
             return value
         if value.keys() == {"r", "g", "b"}:
@@ -214,7 +214,7 @@ class _Values:
         return Swatch("", rgb)
 
     def _part(self, value: object, depth: int = 0) -> object:
-        """Returns a part of a colour, or that to which it refers."""
+        """Returns a part of a colour, or what it refers to."""
         reference = reference_of(value)
         if reference is None:
             return value

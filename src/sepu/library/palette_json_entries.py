@@ -40,7 +40,7 @@ def joined(path: Path) -> str:
 
 
 def reference_of(value: object) -> str | None:
-    """Returns the reference that a value is; None for other values."""
+    """Returns the text of a reference; None for other values."""
     if isinstance(value, dict):
         return value["$ref"] if isinstance(value.get("$ref"), str) else None
     return value if isinstance(value, str) and _ALIAS.fullmatch(value) else None

@@ -18,7 +18,7 @@ _LISTS = ("colors", "colours", "palette", "swatches")
 
 
 def plain_entries(value: object, path: Path, *, stray: bool = False, called: str = "") -> Iterator[Entry]:
-    """Yields what a document without `$value` has, by the path of its names; `called` is the name of a colour alone."""
+    """Yields the entries of a document without `$value`, with their paths; `called` names a lone colour."""
     check_path(path)
     if isinstance(value, dict) and isinstance(value.get("valuesByMode"), dict):  # a variable of Figma's
         if "COLOR" in (value.get("resolvedType"), value.get("type")):
@@ -50,11 +50,11 @@ def plain_entries(value: object, path: Path, *, stray: bool = False, called: str
 
 
 def name_by_path(path: Path, value: object) -> str:
-    """Returns what a colour of a document without `$value` is called that has no name of its own."""
+    """Returns a name for a colour that has none, in a document without `$value`."""
     names = path[1:] if path and path[0] in _LISTS else path
     if any(isinstance(part, str) for part in names):
         return joined(names)
-    return value if isinstance(value, str) else ""  # in a list alone it is called as it is written, or by its HEX
+    return value if isinstance(value, str) else ""  # in a plain list: as it is written, or by its HEX
 
 
 def _is_triple(value: Sequence[object]) -> bool:
@@ -81,7 +81,7 @@ def _record(value: Object, path: Path, *, stray: bool) -> tuple[Entry, str] | No
     alpha = find_alpha(fit)
     if alpha is not None and not is_opaque(value[alpha]):
         color = not_opaque(value[alpha])
-    if isinstance(value.get("name"), dict):  # those of this library's records
+    if isinstance(value.get("name"), dict):  # as in this library's records
         name = "name"
     given = "" if name is None else _name_of(value[name])
     return Entry(path, color, given, kind, stray=stray), place or "hex"
@@ -94,10 +94,10 @@ _OTHER_FORMS = frozenset(
 
 
 def _belongs(key: str, value: object, taken: str, *, is_named: bool) -> bool:
-    """Returns whether a member of a colour belongs to it, or else may be a colour or a group of its own.
+    """Returns whether a member of a colour belongs to it; if not, it may be a colour or a group of its own.
 
-    `taken` is the member that has the colour's value. A text next to the HEX value of a colour with a name belongs to
-    it, such as the HEX of a text on it.
+    `taken` is the member that has the colour's value. A text next to a named colour's HEX value belongs to it, such as
+    the HEX of a text on it.
     """
     if key == taken or is_name(key) or key.casefold() in _OTHER_FORMS:
         return True
@@ -122,6 +122,6 @@ def _name_of(name: object) -> str:
 
 def is_meant(entry: Entry, value: object) -> bool:
     """Returns whether an entry of a document without `$value` is meant as a colour."""
-    if entry.kind not in (None, "color"):  # "type" is a word of other lists too
+    if entry.kind not in (None, "color"):  # other lists have a "type" too
         return looks_like_a_color(entry.value)
     return not entry.stray or looks_like_a_color(value) or is_color(value)

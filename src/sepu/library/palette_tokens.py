@@ -18,10 +18,10 @@ class TokenTree:
         self._extended: dict[int, list[Object] | str] = {}
         self._open: set[int] = set()  # groups whose references are being followed
         self._faults: list[Entry] = []
-        self._left = members + limits.palettes.COLORS  # members of groups to go over; a group may be extended often
+        self._left = members + limits.palettes.COLORS  # members still to visit; a group may be extended often
 
     def tokens(self) -> Iterator[Entry]:
-        """Yields all tokens, and what is in the place of one and is none."""
+        """Yields all tokens, and what is in a token's place but is not one."""
         if isinstance(self._document, dict):
             yield from self._walk([self._document], (), None)
         yield from self._faults
@@ -51,7 +51,7 @@ class TokenTree:
         check_path(path)
         token = layers[0]
         kind = token.get("$type") if isinstance(token.get("$type"), str) else None
-        # Of a token with $ref alone the value is that of another.
+        # A token with only $ref has another's value.
         yield Entry(path, token.get("$value", token), "", kind, inherited)
         for name, value in token.items():
             if not name.startswith("$") and isinstance(value, dict):
@@ -66,7 +66,7 @@ class TokenTree:
                 if not isinstance(layer[name], dict):
                     break
                 below = self._with_extended(layer[name], path)
-                if "$value" in below[-1]:  # a token: the nearest of a token and a group replaces the other
+                if "$value" in below[-1]:  # a token and a group do not merge: the nearer one counts
                     return found or below
                 found += below
         return found
@@ -83,7 +83,7 @@ class TokenTree:
                 found = str(error)
             self._extended[id(group)] = found
         if isinstance(found, str):
-            if self._open:  # a group that extends one in a circle is in it too
+            if self._open:  # a group that extends a faulty one is faulty too
                 raise PaletteError(found)
             self._faults.append(Entry(path, PaletteError(found)))
             found = self._extended[id(group)] = [group]

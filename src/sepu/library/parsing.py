@@ -9,7 +9,7 @@ from sepu.library.css import read_css, read_hex, shown, trim_color, what_to_writ
 from sepu.library.records import NamedColor, hex_of
 
 Rgb = tuple[float, float, float]
-# `Sequence` also stands for a row of an array, which type checkers do not accept as one.
+# `Iterable` stands for a row of an array, which type checkers do not accept as a `Sequence`.
 ColorLike = str | Sequence[float] | Iterable[float] | Mapping[str, float] | NamedColor
 
 FORMS = (
@@ -100,7 +100,7 @@ def _number(text: str) -> float:
 
 def _checked(channels: Sequence[float], given: object, *, percent: bool = False) -> Rgb:
     for channel in channels:
-        if not 0 <= channel <= 255:  # nor NaN
+        if not 0 <= channel <= 255:  # refuses NaN too
             raise ColorError(
                 f"{shown(given)} has the channel {shown(channel)}, and a channel is a number from 0 to 255"
             )

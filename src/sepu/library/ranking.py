@@ -1,4 +1,4 @@
-"""The ranking of the languages in search, and of the names in a language. docs/searching.md states it."""
+"""Ranks the languages in search, and the names in a language, as docs/searching.md states."""
 
 from collections.abc import Iterator, Sequence
 from enum import IntEnum

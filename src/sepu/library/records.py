@@ -1,4 +1,4 @@
-"""The record of a colour, as the release has it, and the types of its values."""
+"""Defines a colour's record, as the release has it, and the types of its values."""
 
 import dataclasses
 import re
@@ -242,5 +242,5 @@ class Records(tuple[R, ...]):
 
 
 def with_measure(kind: type[R], record: NamedColor, *values: float) -> R:
-    """Returns the record as one of the kind that has a difference or a share."""
+    """Returns the record as a `kind`, with its difference or share."""
     return kind(*msgspec.structs.astuple(record), *values)

@@ -100,7 +100,7 @@ class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
         return f"{_listed(found)}; use a slug"
 
     def hint(self, name: str) -> str:
-        """Returns the end of a message: the colours that an unknown name may mean; perhaps nothing."""
+        """Returns the end of a message: the colours that an unknown name may mean; may be empty."""
         near = self.search(name, limit=4) if len(name) <= limits.inputs.MAX_QUERY else ()
         more = f"; sepu search {name} shows more" if len(near) > 3 else ""
         return f"; perhaps you mean {_listed(near[:3])}{more}" if near else ""

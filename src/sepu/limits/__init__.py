@@ -1,4 +1,4 @@
-"""Every limit and deadline, once each, by subject. Bytes and seconds, unless the name says otherwise.
+"""Defines every limit and deadline once, by subject, in bytes and seconds unless the name says otherwise.
 
 Code reads them by subject, as `limits.batches.CALLS`. `tests/deploy/test_limits.py` compares SQL, nginx
 and documents with them.

@@ -4,14 +4,14 @@
 QUEUE_SECONDS = 0.9
 # From the sent call to its answer.
 STATEMENT_SECONDS = 1.0
-# How much longer than both a thread waits for the ledger. Only a stuck event loop exceeds it.
+# How much longer than both together a thread waits for the ledger. Only a stuck event loop exceeds it.
 THREAD_SECONDS = 0.5
 # For a synchronous standby to confirm a commit; after that, treat it as down and queue no more calls behind it. Shorter
 # than a call may take, so that it is known before the first call fails.
 STANDBY_SECONDS = 0.5
 # For libpq to connect to one host, and for a sent packet to be acknowledged; libpq takes no less than two.
 CONNECT_SECONDS = 2
-# The same for an operator's command, which waits for a host that is the only one, and does not give up a slow answer.
+# The same for an operator's command, which waits longer for an only host and for a slow answer.
 OPERATOR_CONNECT_SECONDS = 5
 OPERATOR_SILENT_SECONDS = 30
 # For a command to check the schema of an external database.
@@ -20,12 +20,13 @@ SCHEMA_SECONDS = 5.0
 # a database that is just starting.
 RECONNECT_SECONDS = 0.3
 
-# For another's row, by the functions' `lock_timeout`: less than the call may take, so that Postgres reports the reason.
+# For a row that another holds, by the functions' `lock_timeout`: less than the call may take, so that Postgres reports
+# the reason.
 LOCK_SECONDS = 0.8
 # The same in a call of several requests, all of which wait; the one that is refused is then repeated by itself.
 BATCH_LOCK_SECONDS = 0.2
-# For a table that a migration needs. Requests queue behind that wait, and a batch waits no longer than above. So the
-# migration gives up in time, and tries again.
+# For a table that a migration needs. Requests queue behind that wait, and a batch waits only BATCH_LOCK_SECONDS. So the
+# migration gives up earlier, and tries again.
 MIGRATION_LOCK_SECONDS = 0.1
 MIGRATION_PAUSE_SECONDS = 0.5
 # Then it gives up for good.

@@ -1,4 +1,4 @@
-"""Limits of a palette in a file: one more than these, and it is not read."""
+"""Limits of a palette in a file; one beyond them is not read."""
 
 BYTES = 2**24
 # The index of this many takes 190 MB.
@@ -7,7 +7,7 @@ COLORS = 100_000
 OBJECTS = 320_000
 # Commas in a JSON file. Each separates values of some 50 bytes.
 VALUES = 1_000_000
-# Characters of the names of a colour and of all groups that it is in, with a dot between two.
+# Characters of the names of a colour and its groups, joined by dots.
 PATH_CHARACTERS = 500
 # Characters of a line in a table.
 TABLE_LINE_CHARACTERS = 2**17

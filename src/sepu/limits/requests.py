@@ -20,9 +20,9 @@ LENGTH_DIGITS = 18
 
 # From a request's first byte to its last. gthread counts a connection's first request from the connection.
 REQUEST_SECONDS = 10.0
-# For the application to answer. The ledger's deadlines are much shorter: only our own error takes this long.
+# For the application to answer. The ledger's deadlines are much shorter: only a fault of ours takes this long.
 APPLICATION_SECONDS = 30.0
 # For a client to take its answer.
 ANSWER_SECONDS = 10.0
-# For a client to read the last answer and close, before the connection is torn.
+# For a client to read the last answer and close, before the connection is cut.
 LINGER_SECONDS = 2.0

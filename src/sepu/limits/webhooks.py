@@ -14,11 +14,11 @@ STATEMENT_SECONDS = 1.5
 # Between two counts of what is not delivered.
 COUNT_SECONDS = 60
 
-# After an attempt that failed, four times as long as after the one before, with a fifth more or less at random,
+# The first pause after a failure. Each next one is four times as long, plus or minus a fifth at random.
 FIRST_RETRY_SECONDS = 5
-# up to twelve hours.
+# Longest such pause.
 MAX_RETRY_SECONDS = 12 * 3600
 # Longest Retry-After of an endpoint.
 MAX_RETRY_AFTER_SECONDS = 24 * 3600
-# Then an event is given up: 56 hours after the first attempt.
+# After these an event is given up, about 56 hours after the first.
 ATTEMPTS = 12

@@ -2,7 +2,7 @@
 
 # For requests in progress when a worker has to stop.
 GRACEFUL_SECONDS = 30
-# When a worker ends, for a first request on an idle connection.
+# For a last request on an idle connection, when a worker stops.
 FAREWELL_SECONDS = 1.0
 # Seconds without a heartbeat after which a worker is replaced.
 HEARTBEAT_SECONDS = 30

@@ -1,4 +1,4 @@
-"""Color of the interface: the minimal record that match and search return."""
+"""The interface's Color: the minimal record that match and search return."""
 
 from sepu.library.records import Record
 

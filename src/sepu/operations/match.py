@@ -1,4 +1,4 @@
-"""Matching: the nearest colours of the library to RGB values. The formula of similarity is in cext/match_writer.pxi."""
+"""Finds the library's nearest colours to RGB values. The formula of similarity is in cext/match_writer.pxi."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""Searching: colours by Chinese name, pinyin, English name or slug. sepu.library.ranking ranks the languages."""
+"""Finds colours by Chinese name, pinyin, English name or slug. sepu.library.ranking ranks the languages."""
 
 import hashlib
 import re

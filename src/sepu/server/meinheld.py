@@ -28,7 +28,7 @@ UNIX_ONLY = (
 )
 # meinheld itself answers 413, in HTML, to larger bodies; the application answers the others. Bodies stay in memory.
 MAX_BODY = 1024 * 1024
-# picoev allocates about 50 bytes for each descriptor, and containers often allow a thousand million.
+# picoev allocates about 50 bytes for each descriptor, and containers often allow a billion.
 MAX_DESCRIPTORS = 65536
 # The loop beats once a second by the clock, so beats can be almost two seconds apart.
 MIN_TIMEOUT = 3

@@ -1,4 +1,4 @@
-"""The metrics for Prometheus: the workers count in shared memory, and a separate process serves the counts.
+"""Counts and serves metrics for Prometheus: workers count in shared memory, and a separate process serves the counts.
 
 Each worker counts in its own block of cells, so no worker waits for another. The memory belongs to the master, so a
 dead worker's counts remain, and the next worker in its block continues them. prometheus_client only formats and serves

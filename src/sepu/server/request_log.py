@@ -29,7 +29,7 @@ LogFormat = Literal["auto", "json", "text"]
 
 # Seconds that a line waits for others. A killed worker loses these lines, but not its counts.
 _BATCH_SECONDS = 0.05
-# The maximum number of waiting lines: about 2 MB, so the reader is seconds behind.
+# The maximum number of waiting lines: about 2 MB, when the reader is seconds behind.
 _WAITING_LINES = 10_000
 # Seconds to wait for the reader: for a worker's last lines, and for each line of the master.
 _TIMEOUT_SECONDS = 1.0
@@ -38,10 +38,7 @@ _MESSAGE_ENDS = 900
 
 
 class RequestRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """Holds the fields of a request. Of the client's text it has only the account, which is public.
-
-    It has the hash of the Idempotency-Key.
-    """
+    """Holds the fields of a request. Of the client's text it has only public ids and the Idempotency-Key's hash."""
 
     time: datetime
     level: str

@@ -177,7 +177,7 @@ class Cluster:
         if own and own[0].partition(".")[0] != made_by:
             return StartError(
                 f"PostgreSQL {made_by} made the database in {self._data}, and this is {own[0]}, which cannot read it. "
-                f"With the installation of sepu that made it, dump it by pg_dump; then move {self._data} away, start "
+                f"With the installation of sepu that made it, dump it with pg_dump; then move {self._data} away, start "
                 "again, and restore the dump"
             )
         tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-5:])

@@ -12,7 +12,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 @contextmanager
 def ended_by_exceptions() -> Iterator[None]:
-    """Lets a signal that would end the process raise once, so that clean-up runs."""
+    """Makes a signal that would end the process raise an exception once, so that clean-up runs."""
 
     def end(number: int, _frame: FrameType | None) -> NoReturn:
         for each in ending:
@@ -26,7 +26,7 @@ def ended_by_exceptions() -> Iterator[None]:
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """Delays those signals, so that they arrive only after a process that is being started is known."""
+    """Delays those signals until a process that is being started is known."""
     waiting: list[int] = []
     try:
         with _handled_by(lambda number, _frame: waiting.append(number), ENDING):

@@ -20,7 +20,7 @@ def real(state_dir: Path) -> Path:
     """Returns the path without links, if Postgres accepts it."""
     real = Path(os.path.realpath(state_dir))
     if not str(real).isprintable():
-        raise StartError(f"Postgres cannot take the path {str(real)!a}; choose another, --state-dir")
+        raise StartError(f"Postgres cannot take the path {str(real)!a}; choose another with --state-dir")
     return real
 
 
@@ -63,7 +63,7 @@ def mark_moved(state_dir: Path) -> None:
             (state_dir / _MOVED).write_text(f"{date.today()}\n")  # a person reads it
             say(f"the database in {state_dir} is not used any more; commands without --database-url will say so")
     except OSError as error:
-        say(f"cannot note in {state_dir} that the service has another database: {error.strerror}")
+        say(f"cannot record in {state_dir} that the service uses another database: {error.strerror}")
 
 
 def refuse_moved(state_dir: Path) -> None:
@@ -74,8 +74,8 @@ def refuse_moved(state_dir: Path) -> None:
     """
     if (state_dir / _MOVED).exists():
         raise StartError(
-            f"since {(state_dir / _MOVED).read_text().strip()} the service has another database than the one in "
-            f"{state_dir}: name it with SEPU_DATABASE_URL or --database-url; or take the one in {state_dir} with "
+            f"since {(state_dir / _MOVED).read_text().strip()} the service uses another database than the one in "
+            f"{state_dir}: name it with SEPU_DATABASE_URL or --database-url; or use the one in {state_dir} with "
             "--state-dir"
         )
 
