@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -10,6 +11,7 @@ from psycopg.conninfo import make_conninfo
 from tests.charging import charge
 from tests.citus.cluster import SCALING, Citus
 from tests.cli.running import invoke
+from tests.console.running import console
 from tests.keys import holder_of
 
 from sepu.admin import accounts, receipts
@@ -107,7 +109,9 @@ def test_an_operators_day(connection: Connection) -> None:
     assert account_id not in {difference.account_id for difference in audit(connection).differences}
 
 
-def test_a_lost_worker_stops_no_command_for_an_account_elsewhere(spoilt: Connection, other: Citus) -> None:
+def test_a_lost_worker_stops_no_command_for_an_account_elsewhere(
+    spoilt: Connection, other: Citus, tmp_path: Path
+) -> None:
     distribute(spoilt)
     lost = other.worker_of(NO_ACCOUNT)  # has the history of plans
     (kept,) = {*other.workers} - {lost}
@@ -139,12 +143,14 @@ def test_a_lost_worker_stops_no_command_for_an_account_elsewhere(spoilt: Connect
         "account list", "account show cus-1", "usage", "top", "audit", "plan set standard --match-limit 3000",
         f"history {account_id}",
     )  # fmt: skip
-    lost.stop("immediate")
-    try:
-        assert failing(*of_one) == []
-        assert failing(*of_all) == [*of_all]
-    finally:
-        lost.start("127.0.0.1")
+    with console(other.url, tmp_path) as pages:
+        lost.stop("immediate")
+        try:
+            assert failing(*of_one) == []
+            assert failing(*of_all) == [*of_all]
+            assert "unknown accounts of standard" in pages.request("GET", "/plans").body.decode()
+        finally:
+            lost.start("127.0.0.1")
     assert failing(*of_all) == ["account show cus-1"]  # it was erased
 
 

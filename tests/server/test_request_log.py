@@ -105,11 +105,12 @@ def test_a_message_that_is_long_or_not_utf8_is_one_line(pipe: tuple[int, int]) -
     log = RequestLog("json", descriptor=pipe[1])
     log.emit(record("\udcff"))
     assert json.loads(os.read(pipe[0], 1 << 16))["message"] == "\\udcff"
-    log.emit(record("first\n" + "y\n" * 9000 + "last"))
-    read = os.read(pipe[0], 1 << 16)
-    assert len(read) <= select.PIPE_BUF
-    message = json.loads(read)["message"]
-    assert (message[:5], message[-4:]) == ("first", "last")
+    for filler in ("y\n", "红", "\x01"):
+        log.emit(record("first\n" + filler * 9000 + "last"))
+        read = os.read(pipe[0], 1 << 16)
+        assert len(read) <= select.PIPE_BUF
+        message = json.loads(read)["message"]
+        assert (message[:5], message[-4:]) == ("first", "last")
 
 
 def test_a_terminal_gets_text_and_anything_else_json(pipe: tuple[int, int]) -> None:

@@ -46,7 +46,8 @@ class _Time(click.ParamType[Any]):
         if at.tzinfo is None or not (is_day or self._instants) or at.year == _EARLIEST.year:
             self.fail(f"{value!r} is not like {self._like}", param, ctx)
         if at.year > _LAST_YEAR:
-            self.fail(f"{value!r} is too far in the future; omit the option for no expiry", param, ctx)
+            help_text = "; omit the option for no expiry" if self.name == "ending" else ""
+            self.fail(f"{value!r} is too far in the future{help_text}", param, ctx)
         return at
 
 

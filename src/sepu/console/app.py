@@ -148,7 +148,7 @@ def _templates() -> jinja2.Environment:
     )
     found.globals["meters"] = METERS
     found.globals["no_key"] = Markup(f'pattern="(?!.*{KEY_START}).*" title="No API key: give one to sepu key find"')  # noqa: S704
-    found.filters["number"] = "{:,}".format
+    found.filters["number"] = lambda number: "unknown" if number is None else f"{number:,}"
     found.filters["time"] = _time
     found.filters["labelled"] = _labelled
     return found

@@ -30,7 +30,10 @@ def read_json(content: bytes) -> Iterator[Found]:
     A document with any `$value` is of the first kind.
     """
     if sum(map(content.count, (b"{", b"["))) > limits.palettes.OBJECTS or content.count(b",") > limits.palettes.VALUES:
-        raise PaletteError(f"JSON: there are more than {limits.palettes.OBJECTS:,} objects and lists; save fewer")
+        raise PaletteError(
+            f"JSON: there are more than {limits.palettes.OBJECTS:,} objects and lists, or {limits.palettes.VALUES:,} "
+            "values; save fewer"
+        )
     text = decode(content)
     try:
         document, members, is_tokens = _load(text)

@@ -33,8 +33,9 @@ _BATCH_SECONDS = 0.05
 _WAITING_LINES = 10_000
 # Seconds to wait for the reader: for a worker's last lines, and for each line of the master.
 _TIMEOUT_SECONDS = 1.0
-# Characters kept at each end of a long message, so that its line fits. JSON writes some characters as two.
-_MESSAGE_ENDS = 900
+# Characters kept at each end of a long message: the first of these whose line fits into PIPE_BUF, so that processes do
+# not mix their lines. JSON takes up to six bytes for a character.
+_MESSAGE_ENDS = (900, 300)
 
 
 class RequestRecord(msgspec.Struct, frozen=True, rename="camel"):
@@ -141,11 +142,14 @@ class RequestLog(logging.Handler):
         """Writes a record; logging calls it."""
         if self._thread is None and not select.select([], [self._descriptor], [], _TIMEOUT_SECONDS)[1]:
             return
-        message = self.format(record).encode(errors="backslashreplace").decode()  # a path may not be UTF-8
-        if len(message) > 2 * _MESSAGE_ENDS:
-            message = f"{message[:_MESSAGE_ENDS]} … {message[-_MESSAGE_ENDS:]}"
+        text = self.format(record).encode(errors="backslashreplace").decode()  # a path may not be UTF-8
         when = datetime.fromtimestamp(record.created, UTC)
-        self._put(LogRecord(when, record.levelname.lower(), "log", os.getpid(), record.name, message))
+        for ends in _MESSAGE_ENDS:
+            message = text if len(text) <= 2 * ends else f"{text[:ends]} … {text[-ends:]}"
+            line = LogRecord(when, record.levelname.lower(), "log", os.getpid(), record.name, message)
+            if len(self._encode(line)) < select.PIPE_BUF:
+                break
+        self._put(line)
 
     def _put(self, record: RequestRecord | LogRecord) -> None:
         line = self._encode(record) + b"\n"
