@@ -285,9 +285,10 @@ cdef inline int check_channels(double r, double g, double b) except -1:
 def srgb_to_lab(rgb, *, scale=None):
     """Converts sRGB colours to CIE L*a*b* (D65, 2 degree observer).
 
-    `rgb`, `scale`: as for `Palette.nearest_batch`, without alpha. Returns float64 of the same shape: L* from 0 to 100,
-    a* and b*. Raises ValueError for any other shape and for a channel that is NaN, infinite or out of range, and
-    TypeError for values that are neither real numbers nor HEX strings. Source: IEC 61966-2-1 and CIE 15, with the white point of sRGB.
+    `rgb`, `scale`: as for `Palette.nearest_batch`, without alpha. Returns float64 (..., 3): L* from 0 to 100, a* and b*.
+    Raises ValueError for any other shape and for a channel that is NaN, infinite or out of range, and TypeError for
+    values that are neither real numbers nor HEX strings. Source: IEC 61966-2-1 and CIE 15, with the white point of
+    sRGB.
     """
     array = read_rgb(rgb, scale)
     cdef const double[:, ::1] rows = as_rows(array)
@@ -346,7 +347,7 @@ ctypedef fused Channel:
 cdef enum:
     REMEMBERED = 8192  # slots for colours that a chunk has already matched
     CHUNK = 65536  # rows that a thread takes at a time
-    FEW = 16  # matches that fit on the stack
+    FEW = 16  # matches kept on the stack
 
 
 cdef void find_rows(
@@ -438,8 +439,8 @@ cdef class Palette:
     """Palette(rgb=None, index=None, *, lab=None, difference='ciede2000', scale=None, instruction_set=None)\n--\n
     Finds which of a fixed set of colours are nearest to any sRGB or L*a*b* colour, exactly as a full scan would.
 
-    `rgb`: the sRGB colours, at least one, as `nearest_batch` takes them, without alpha; or `lab`: their L*a*b* values
-    (D65), L* from 0 to 100, a* and b* from -256 to 256. Raises ValueError otherwise.
+    `rgb`: the sRGB colours, one or more rows, as `nearest_batch` takes them, without alpha; or `lab`: their L*a*b*
+    values (D65), L* from 0 to 100, a* and b* from -256 to 256. Raises ValueError otherwise.
 
     `difference`: "ciede2000"; "cie76"; "cie94", for graphic arts, with the palette's colour as the standard; "hyab", in
     L*a*b*; or "oklab", the Euclidean distance in OKLab, for `rgb` only.
@@ -624,7 +625,7 @@ cdef class Palette:
         """Returns the `k` colours nearest to one colour, as a list of (index, delta_e), nearest first.
 
         The colour is three sRGB channels from 0 to 255, or `lab` and its `white` as for `nearest_batch`. Ties are in
-        palette order. Raises ValueError for a channel that is not a number from 0 to 255, and unless 1 <= k <= size.
+        palette order. Raises ValueError for a channel outside 0 to 255, and unless 1 <= k <= size.
         """
         if lab is not None:
             if r is not None or g is not None or b is not None:

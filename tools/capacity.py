@@ -41,7 +41,7 @@ def _column(accounts: int, charges: int) -> dict[str, str]:
         "charges a second, average": _rounded(average),
         "charges a second, busiest minute": _rounded(peak),
         "cores for the service": str(service),
-        "cores for Postgres": str(postgres) if one_server else f"{workers}, and {coordinator} of the coordinator",
+        "cores for Postgres": str(postgres) if one_server else f"{workers}, plus {coordinator} for the coordinator",
         "memory for warm pages": _bytes(memory),
         "the database": _bytes(size),
         "disk, with room": _bytes(ROOM * size),

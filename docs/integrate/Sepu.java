@@ -87,7 +87,7 @@ public final class Sepu {
         return UUID.randomUUID().toString();
     }
 
-    /** Finds the nearest colours to each of the given one to five {r, g, b}, with channels from 0 to 255. */
+    /** Finds the colours nearest to each of the one to five {r, g, b} given, with channels from 0 to 255. */
     public Answer match(String key, int top, double[]... colors) throws Failure, InterruptedException {
         String list = Arrays.stream(colors)
                 .map(rgb -> "{\"r\":" + rgb[0] + ",\"g\":" + rgb[1] + ",\"b\":" + rgb[2] + "}")

@@ -107,7 +107,7 @@ func NewKey() string {
 	return hex.EncodeToString(random)
 }
 
-// Match finds the nearest colours to each of the given one to five.
+// Match finds the colours nearest to each of the one to five given.
 func (c *Client) Match(ctx context.Context, key string, top int, colors ...RGB) (*Answer, error) {
 	body, err := json.Marshal(map[string]any{"colors": colors, "top": top})
 	if err != nil {

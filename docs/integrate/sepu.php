@@ -50,7 +50,7 @@ final class Sepu
         $this->curl = curl_init();
     }
 
-    /** Lets var_dump and print_r leave the API key out. */
+    /** Keeps the API key out of var_dump and print_r. */
     public function __debugInfo(): array
     {
         return ['url' => $this->url];

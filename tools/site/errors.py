@@ -47,7 +47,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "The request is not valid HTTP/1.x: a missing, repeated or invalid `Host`, contradictory headers, a transfer "
         "coding other than `chunked`, broken chunks, an incomplete body, or an address that is not percent-encoded, "
         "such as `?q=桃红`.",
-        "Use an HTTP library, and check any proxy on the way. With curl: `-G --data-urlencode 'q=桃红'`.",
+        "Use an HTTP library, and check any proxy in between. With curl: `-G --data-urlencode 'q=桃红'`.",
     ),
     "idempotency_key_required": (
         "A match or a search has no `Idempotency-Key`.",

@@ -97,7 +97,7 @@ def _rules() -> dict[str, str]:
     """Returns the line that shows each alert's rule, below its heading."""
     (group,) = yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yml").read_text("utf-8"))["groups"]
     return {
-        rule["alert"]: f"`{rule['expr']}`, for {rule.get('for', '0s')}: {rule['labels']['severity']}."
+        rule["alert"]: f"`{rule['expr']}`, for {rule.get('for', '0s')}: `severity: {rule['labels']['severity']}`"
         for rule in group["rules"]
     }
 

@@ -41,14 +41,14 @@ def match_many(
     key = _checked(idempotency_key)
     rgb = read_colors(colors, scale)
     parts = [rgb[start : start + MAX_COLORS] for start in range(0, len(rgb), MAX_COLORS)]
-    return [_match(part, top, _checked(f"{key}.{number}")) for number, part in enumerate(parts, 1)]
+    return [_match(part, top, _checked(f"{key}.{number}"), key) for number, part in enumerate(parts, 1)]
 
 
-def _match(rgb: list[results.RGB], top: int, key: str) -> Call[results.MatchResponse]:
+def _match(rgb: list[results.RGB], top: int, key: str, intent_key: str | None = None) -> Call[results.MatchResponse]:
     # PERF: by hand, because `json` makes an encoder each time. These are floats from 0 to 255, whose text is JSON's.
     colors = ",".join([f'{{"r":{r!r},"g":{g!r},"b":{b!r}}}' for r, g, b in rgb])
     content = f'{{"colors":[{colors}],"top":{_whole("top", top, MAX_TOP)}}}'
-    return Call("POST", "/v1/match", results.MatchResponse, key, content.encode())
+    return Call("POST", "/v1/match", results.MatchResponse, key, content.encode(), intent_key)
 
 
 def search(q: str, limit: int, idempotency_key: str | None) -> Call[results.SearchResponse]:

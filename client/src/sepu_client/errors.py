@@ -6,8 +6,8 @@ from sepu_client.results import UsageSnapshot
 class Error(Exception):
     """Stands for every error of this client.
 
-    `idempotency_key` is that of a match or search: the same call with the same key continues this one, and is charged
-    once. `request_id`, where there is one, is for the service's support.
+    `idempotency_key` is the call's: the same call with this key continues this one, so nothing is charged twice.
+    `request_id`, where there is one, is for the service's support.
     """
 
     retried = False  # such an error is raised only if the deadline leaves no time for another attempt

@@ -92,6 +92,8 @@ class Call(Struct, Generic[T], frozen=True):
     form: type[T]
     idempotency_key: str | None = None
     content: bytes = b""
+    intent_key: str | None = None
+    """The key with which the caller repeats its call, if that is not the one sent."""
 
 
 class Secret:

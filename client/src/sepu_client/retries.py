@@ -90,7 +90,7 @@ def _result(call: Call[T], answer: Answer) -> T:
         return results.read(call.form, _content(answer), _known(call, answer))
     except Unreadable as unreadable:
         reason = str(unreadable)
-    raise InvalidAnswerError(answer.status, reason, _request_id(answer), call.idempotency_key)
+    raise InvalidAnswerError(answer.status, reason, _request_id(answer), call.intent_key or call.idempotency_key)
 
 
 def _request_id(answer: Answer) -> str | None:
@@ -127,7 +127,7 @@ def _content(answer: Answer) -> bytes:
 
 
 def _error(call: Call[T], outcome: Answer | Lost) -> Error:
-    key = call.idempotency_key
+    key = call.intent_key or call.idempotency_key
     if isinstance(outcome, Lost):
         return NoAnswerError(outcome.reason, key, retried=not outcome.final)
     request_id = _request_id(outcome)

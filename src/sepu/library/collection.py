@@ -97,7 +97,7 @@ class Collection(Generic[R, M, S]):
         return f"; perhaps you mean {' or '.join(near)}" if near else ""
 
     def named(self, name: str) -> Records[R]:
-        """Returns the record with this slug, or all records with this name in any language; there may be none."""
+        """Returns the records with this slug or name, in any language; there may be none."""
         for spelling in spellings(name):
             if places := self._places.get(spelling):
                 return Records(self.records[place] for place in places)

@@ -1,8 +1,8 @@
 """Sends an event loop's calls to the ledger. Calls that arrive while a statement runs share the next one, as a batch.
 
 A batch is one statement, one round trip and one commit for many calls. Each call has the same effect as if it were sent
-alone. If the database refuses a batch because of one account, the calls are sent again, that account's calls one by one
-for a while. `lanes.py` decides when a call is sent, and over which session.
+alone. If the database refuses a batch because of one account, the calls are sent again; for a while, that account's
+calls go one by one. `lanes.py` decides when a call is sent, and over which session.
 """
 
 import asyncio
@@ -91,7 +91,7 @@ class Batcher:
         self._sweep_later()
 
     def poll(self) -> None:
-        """Reads a batch's answer if it has arrived, so that the next is sent before the event loop's next turn.
+        """Reads a batch's answer if it has arrived, so that the next batch is sent before the loop's next turn.
 
         Does nothing while answers are being delivered; otherwise a callback that polls would recurse without bound.
         """
@@ -140,7 +140,7 @@ class Batcher:
     def _retry_or_fail(self, calls: Sequence[PendingCall], error: Exception, joined: bool) -> None:
         """Retries a batch if one of its calls may have caused the error. Otherwise fails the calls.
 
-        After other errors, a batch may have committed. A single call is never retried.
+        After other errors, a batch may have committed. A call not sent as a batch is never retried.
         """
         if joined and (getattr(error, "sqlstate", None) or "").startswith(_ONE_IS_TO_BLAME):
             self._retry(calls, error)
@@ -170,7 +170,7 @@ class Batcher:
         """Sends the calls of these accounts one by one for a while, so that they delay no other account."""
         until = self._loop.time() + seconds
         self.isolated.update(dict.fromkeys([call.account for call in calls], until))
-        # Check every waiting call: an account may have been isolated while its call, now put back, was under way.
+        # Check every waiting call: one just put back may be from an account isolated in the meantime.
         for call in self.batches.queue.take_where(lambda call: call.account in self.isolated):
             self.singles.add(call)
         self._sweep_later()

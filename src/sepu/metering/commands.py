@@ -42,7 +42,7 @@ class UsageReport(msgspec.Struct, frozen=True):
 
 
 class Probed(msgspec.Struct, frozen=True):
-    """A probe's findings, such as the secret for key tags and the settings that break a guarantee, if any."""
+    """A probe's findings, including the secret for key tags and any settings that break a guarantee."""
 
     has_migrations: bool
     key_secret: bytes
@@ -57,8 +57,8 @@ class Probed(msgspec.Struct, frozen=True):
 class Command(msgspec.Struct, Generic[T], frozen=True):
     """One statement for the ledger.
 
-    `refused` turns a refusal's code into an answer. `on_duplicate` is the answer if a unique constraint refuses the
-    row because another request has just stored it. `joined_statement` does the same as `statement`, for arrays of its
+    `refused` turns a refusal's code into an answer. `on_duplicate` is the answer if a unique constraint fails: another
+    request has just stored a row with this key. `joined_statement` does the same as `statement`, for arrays of its
     parameters. Each of its rows begins with the call's position, from 1; the rows of a call are adjacent.
     """
 

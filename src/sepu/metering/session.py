@@ -54,7 +54,7 @@ class Session:
         self.key_secret = b""  # makes the tags of API keys; `connect` reads it
         self.is_closed = False
         self._loop = asyncio.get_running_loop()
-        self._connection = connection  # psycopg warns if an open connection is deleted
+        self._connection = connection  # kept: psycopg warns if it is deleted open
         self._pgconn = connection.pgconn
         self._pgconn.nonblocking = 1
         self._seconds = seconds
@@ -152,7 +152,7 @@ class Session:
         if not self.is_closed:
             self.is_closed = True
             # Do not delay this: libpq closes a lost connection's socket, and its number may soon be reused.
-            with suppress(OSError):  # raised if asyncio also watched for writes; it removes the reader anyway
+            with suppress(OSError):  # raised if asyncio also watched for writes; the reader is removed anyway
                 self._loop.remove_reader(self._socket)
             self._loop.remove_writer(self._socket)
             if self._timer is not None:
@@ -165,7 +165,7 @@ class Session:
         self._send(lambda: None)
 
     def poll(self) -> None:
-        """Reads what has arrived of the answer. The event loop calls this when the socket is readable."""
+        """Reads what there is of the answer. The event loop calls this when the socket is readable."""
         try:
             self._pgconn.consume_input()
             while self._done is not None and not self._pgconn.is_busy():

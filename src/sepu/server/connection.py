@@ -1,7 +1,7 @@
 """Serves one HTTP/1.1 connection with callbacks, without tasks or futures.
 
-httptools parses strictly. This module checks the rest of RFC 9112: one Host, and `chunked` as the only transfer coding.
-It limits all input and every wait. A connection's requests are answered in order, one at a time.
+httptools parses strictly. This module checks the rest of RFC 9112, such as one Host, and `chunked` as the only transfer
+coding. It limits all input and every wait. A connection's requests are answered in order, one at a time.
 
 A connection is always in one `State`. Its input has a state of its own, which may be ahead: while one request is being
 answered, part of the next may have arrived. Only `_enter` changes the connection's state, and it sets the deadline.
@@ -112,10 +112,10 @@ class Connection(asyncio.BufferedProtocol):
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._environ: dict[str, Any] | None = None  # set when the head is complete
-        self._keep_alive = True  # whether our checks allow it; the parser decides too
+        self._keep_alive = True  # whether our checks allow it; the parser must too
         self._body: list[bytes] = []
         self._body_bytes = 0
-        self._other_bytes = 0  # parsed after the request's first slice, less the body
+        self._other_bytes = 0  # bytes after the request's first slice, minus the body's
         # The requests already parsed.
         self._requests: deque[_Request] = deque()
         self._current: _Request | None = None
@@ -126,7 +126,7 @@ class Connection(asyncio.BufferedProtocol):
         self.deadline: float
         self._enter(_NEW)
         self._unparsed = b""
-        self._at_end = False  # the client has sent everything
+        self._at_end = False  # no further input is expected
         self._reading = True
         self._running = False
 

@@ -3,13 +3,14 @@
 --
 -- The time is an argument so that a test can cross into another month. Its default is the database's clock.
 -- Each statement of a request reads or writes one table, by its primary key.
--- Each lock wait is shorter than the time that the worker waits for the call, so the worker usually learns that nothing
--- happened.
+-- Each lock wait is shorter than the worker's wait for the call, so the worker usually learns that the call had no
+-- effect.
 --
 -- The functions that the service calls run with the owner's rights, so the service's role needs none on the tables,
--- except to read sepu.migration. Only the owner may call the others. No call depends on the caller's search path. A session may keep a query plan
--- that it made while a table was empty. enable_seqscan is off so that such a plan does not scan the whole table later.
--- (search_path, enable_seqscan and lock_timeout together take 2 % of a charge's instructions.)
+-- except to read sepu.migration. Only the owner may call the others. No call depends on the caller's search path. A
+-- session may keep a query plan that it made while a table was empty. enable_seqscan is off so that such a plan does
+-- not scan the whole table later. (search_path, enable_seqscan and lock_timeout together take 2 % of a charge's
+-- instructions.)
 --
 -- The calls between functions. meter_request, read_usage and admit each have a batch form, `..._each`, which calls the
 -- same functions for each request.
@@ -25,7 +26,7 @@
 -- Looks up the key, its account and the account's plan. The outcome is unauthorized, account_unavailable or ok.
 --
 -- Records a key's first use each day, but never waits for the key's row. If another request holds the row, it is
--- writing the same value. If an operator's command holds it, the key's next use is recorded.
+-- writing the same value. If an operator's command does, the next use is recorded instead.
 create or replace function sepu.authenticate(
     p_account_id text, p_key_hash bytea, p_now timestamptz,
     out outcome text, out plan_id text, out requests_per_minute integer, out key_id text
@@ -126,7 +127,7 @@ end $$;
 
 -- Reads the usage of the current month, one row for each meter. A refusal is one row that has only an outcome.
 --
--- The limit is the plan's limit plus the units granted. Both have bounds that make the sum fit an integer.
+-- The limit is the plan's limit plus the units granted. Both are bounded so that the sum fits an integer.
 create or replace function sepu.read_usage_one(
     p_account_id text, p_key_hash bytea, p_now timestamptz
 ) returns setof sepu.used language plpgsql volatile as $$
@@ -261,8 +262,8 @@ begin
 
     v.period := to_char(p_now at time zone 'UTC', 'YYYY-MM');
     loop
-        -- A charge over the limit does not lock the counter. The lock would be written to the WAL, and the refusal would
-        -- wait for the disk.
+        -- A charge over the limit does not lock the counter. The lock would be written to the WAL, and the refusal
+        -- would wait for the disk.
         update sepu.usage u set committed = u.committed + p_units
          where u.account_id = p_account_id and u.period = v.period and u.meter = p_meter
            and p_units <= v_plan_limit + u.granted - u.committed - u.reserved
@@ -311,13 +312,14 @@ end $$;
 
 
 -- The settings that the ledger's promises rely on, and their accepted values. A session inherits most of them from
--- its role and database. `client_encoding`, DateStyle and TimeZone are not here: hosts.py sets them for each connection.
+-- its role and database. `client_encoding`, DateStyle and TimeZone are not here: hosts.py sets them for each
+-- connection.
 --   default_transaction_isolation: at a higher level, an account's simultaneous charges fail.
 --   synchronous_commit: with any other value, an answered charge can be lost.
 --   session_replication_role: `replica` turns foreign keys off.
 --   track_activities: if off, nothing shows that commits are waiting for a silent standby.
 --   zero_damaged_pages, ignore_checksum_failure: if on, damaged rows go missing or are read as they are.
---   fsync, full_page_writes: if off, an answered charge can be lost. They are server-wide: only `sepu db check` checks them.
+--   fsync, full_page_writes: if off, an answered charge can be lost. They are server-wide: `sepu db check` checks them.
 create or replace function sepu.needed_settings() returns table (name text, accepted text[], inherited boolean)
 language sql immutable as $$
     values ('default_transaction_isolation', array['read committed'], true),
@@ -459,7 +461,7 @@ $$;
 -- sepu.probe are locked. If Postgres cannot write, its error says why.
 --
 -- The update alone would succeed on a full disk: it needs no new page, and its WAL often fits into an existing segment.
--- A charge needs new pages, so this first spills more than work_mem holds to a temporary file on the tables' disk.
+-- A charge needs new pages, so this first overflows work_mem into a temporary file on the tables' disk.
 create or replace function sepu.probe(p_now timestamptz default now(), out applied text)
 language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set work_mem = '64kB' set temp_tablespaces = '' as $$
@@ -585,5 +587,5 @@ begin
     end if;
 end $$;
 
--- grant_service in statements/roles.sql grants each serving role the functions that it calls, by name.
+-- grant_service in statements/roles.sql lets each serving role call the functions it needs, by name.
 revoke execute on all functions in schema sepu from public;
