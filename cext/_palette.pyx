@@ -42,7 +42,7 @@ cdef extern from "stdlib.h":
 def instruction_sets():
     """Returns the names of the instruction sets with which this processor can compute differences, fastest first.
 
-    All give the same bits. `ciede2000` and `Palette` use the first, unless a test passes another `instruction_set`.
+    Their results are bit-identical. `ciede2000` and `Palette` use the first, unless a test passes another `instruction_set`.
     """
     return tuple([INSTRUCTION_SETS[i].name.decode("ascii") for i in range(instruction_set_count)])
 
@@ -195,7 +195,7 @@ cdef void find_nearest_in_list(
 cdef struct Claims:  # an index's contents, not yet checked
     const unsigned int* cells
     Py_ssize_t cell_count, list_count, size, k
-    Py_ssize_t visited  # numbers in the lists that have been checked
+    Py_ssize_t visited  # numbers of the lists checked so far
 
 
 cdef bint is_sound(Claims* claims, const Number* lists, Py_ssize_t slot, int divisions) noexcept nogil:
@@ -356,7 +356,7 @@ cdef void find_rows(
 ) noexcept nogil:
     """Finds the colours nearest to each row.
 
-    PERF: an image repeats its 8-bit colours. Unless `met` is NULL, it maps a colour's hash to a row's number plus 1. If
+    PERF: an image repeats its 8-bit colours. `met`, unless NULL, maps a colour's hash to a row's number plus 1. If
     that row has the same colour, its answer is copied.
     """
     cdef Py_ssize_t row, j, same
@@ -625,7 +625,7 @@ cdef class Palette:
         """Returns the `k` colours nearest to one colour, as a list of (index, delta_e), nearest first.
 
         The colour is three sRGB channels from 0 to 255, or `lab` and its `white` as for `nearest_batch`. Ties are in
-        palette order. Raises ValueError for a channel outside 0 to 255, and unless 1 <= k <= size.
+        palette order. Raises ValueError for a channel outside 0 to 255 or k outside 1 to size.
         """
         if lab is not None:
             if r is not None or g is not None or b is not None:
@@ -668,7 +668,7 @@ cdef class Palette:
 
         Returns positions in the palette, intp (..., k), and differences, float64 (..., k). Raises ValueError for any
         other shape, for other types without `scale`, for a channel outside the scale, for L*a*b* outside -1e12 to 1e12,
-        and unless 1 <= k <= size. Releases the GIL.
+        and for k outside 1 to size. Releases the GIL.
         """
         self.check_k(k)
         threads = count_threads(threads)

@@ -29,11 +29,11 @@ X-Error-Pointer: /colors/2/g
 {"error":"invalid_rgb","requestId":"6f1f1a2c-7f6e-4f0e-9f5b-2d1c7b0f8a35"}
 ```
 
-An error has a status and a code, and never repeats what you sent. Give support the request id.
+An error has a status and a code, and never repeats what you sent. Send support the request id.
 
 - **Cost.** A 4xx is free. Except after a 409, the idempotency key is still unused: you may correct the request and
   keep the key.
-- **Retries.** [When to retry](metering.md#when-to-retry) has the rules. If you do not know a code, go by the status.
+- **Retries.** See [when to retry](metering.md#when-to-retry). If you do not know a code, go by the status.
 - **`X-Error-Pointer`** comes with a 422. It is a JSON pointer (RFC 6901) to the first fault, here the `g` of the third
   colour. `/q` is the `q` parameter. For an unknown member of a colour, it points to the colour. There is no pointer
   if the whole body or query is at fault.
@@ -75,7 +75,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "request_timeout": (
         f"The request did not arrive within {limits.requests.REQUEST_SECONDS:g} seconds. It was not processed.",
-        "Send it in one piece. If this repeats, check your network.",
+        "Send it in one piece. If this recurs, check your network.",
     ),
     "idempotency_conflict": (
         "The key was already used with a different input.",
@@ -103,7 +103,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "The body of a match is not an object, or its `colors` is missing or not an array.",
         'Send `{"colors": [...]}`, even for a single colour.',
     ),
-    "invalid_colors": ("`colors` is empty, or has more than five items.", "Split a longer list into requests."),
+    "invalid_colors": ("`colors` is empty, or has more than five items.", "Split a longer list across requests."),
     "invalid_rgb": (
         "An item of `colors` is not an object with exactly the numbers `r`, `g` and `b`, each from 0 to 255.",
         "Send each colour as three numbers. Fractions are allowed.",
@@ -120,7 +120,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "rate_limited": (
         "The account sent more requests in a minute than its plan allows, or your IP address sent more than nginx "
-        "allows ([20 a second](api.md#limits-of-a-connection)). Nothing was charged.",
+        "allows ([20 a second](api.md#connection-limits)). Nothing was charged.",
         "Wait until the minute ends. Then send fewer requests.",
     ),
     "quota_exceeded": (
@@ -134,17 +134,20 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "internal_error": (
         "The service failed. For library and usage, the database may be down. A match or search may have been charged.",
-        "Retry with increasing delays. If the error persists, give support the request id.",
+        "Retry with increasing delays. If the error persists, send support the request id.",
     ),
     "overloaded": (
         "The service has too many connections and closes this one. Nothing was charged.",
-        "Open few connections, and reuse them.",
+        "Reuse connections, and open fewer.",
     ),
     "usage_commit_failed": (
         "The service does not know whether the charge was made.",
         "Retry with increasing delays. With a new key, you may be charged twice.",
     ),
-    "not_ready": ("Only from `/readyz`, for operators: this server cannot serve yet.", "Wait until it has started."),
+    "not_ready": (
+        "Only from `/readyz`, for operators: a charge cannot be committed now.",
+        "See [why](observe.md#metrics).",
+    ),
 }
 
 

@@ -75,7 +75,7 @@ class Batcher:
         await self.batches.open()
 
     async def close(self) -> None:
-        """Ends the sessions. No call may still be waiting."""
+        """Ends the sessions. Requires that no call is waiting."""
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
         for lane in self._lanes:
@@ -138,9 +138,9 @@ class Batcher:
             self._end(call, call.command.refused(code))
 
     def _retry_or_fail(self, calls: Sequence[PendingCall], error: Exception, joined: bool) -> None:
-        """Retries a batch if one of its calls may have caused the error. Otherwise fails the calls.
+        """Retries a batch if one of its calls may have caused the error.
 
-        After other errors, a batch may have committed. A call not sent as a batch is never retried.
+        Otherwise fails the calls, because the batch may have committed. A call not sent as a batch is never retried.
         """
         if joined and (getattr(error, "sqlstate", None) or "").startswith(_ONE_IS_TO_BLAME):
             self._retry(calls, error)
@@ -157,7 +157,7 @@ class Batcher:
             self._end(call, LedgerUnavailable() if on_duplicate is None else on_duplicate)
 
     def _retry(self, calls: Sequence[PendingCall], error: Exception) -> None:
-        """Sends a refused batch's calls again, except late ones. Isolates the account to blame; if unknown, all."""
+        """Sends a refused batch's calls again, except late ones. Isolates the blamed account, or all if unknown."""
         blamed = _blamed(calls, error)
         now = self._loop.time()
         self.batches.queue.put_back(call for call in calls if call.latest > now)
@@ -167,7 +167,7 @@ class Batcher:
                 self._end(call, LedgerUnavailable())
 
     def _isolate(self, calls: Iterable[PendingCall], seconds: float = limits.batches.ISOLATED_SECONDS) -> None:
-        """Sends the calls of these accounts one by one for a while, so that they delay no other account."""
+        """Sends these accounts' calls one by one for a while, so that they do not delay other accounts' batches."""
         until = self._loop.time() + seconds
         self.isolated.update(dict.fromkeys([call.account for call in calls], until))
         # Check every waiting call: one just put back may be from an account isolated in the meantime.
@@ -240,7 +240,7 @@ class Batcher:
         self._learn_secret(session.key_secret, session)
 
     def _learn_secret(self, key_secret: bytes, session: Session | None = None) -> None:
-        """Takes the secret for key tags. If it has changed, ends all sessions but `session`."""
+        """Keeps the secret for key tags. If it has changed, ends all sessions but `session`."""
         if self.callers.learn_secret(key_secret):
             for lane in self._lanes:
                 for dispatcher in lane.dispatchers:

@@ -9,8 +9,8 @@ from sepu.metering.commands import RATE_LIMITED, UNAUTHORIZED
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.key_format import Credential, KeyTags, account_named_in
 
-# The refusals to remember, and how many requests still ask the ledger while each is remembered. A rate limit may end at
-# any moment; a revocation is final.
+# The refusals to remember, and how many requests still reach the ledger during each. A rate limit may end at any
+# moment; a revocation is final.
 REMEMBERED = {RATE_LIMITED: limits.batches.LIMITED_CALLS, UNAUTHORIZED: 0}
 
 
@@ -32,7 +32,7 @@ class Callers:
         self._next_purge = float("-inf")
 
     def learn_secret(self, secret: bytes) -> bool:
-        """Takes the database's secret. Returns whether it replaces that of another database.
+        """Keeps the database's secret. Returns whether it replaces another database's.
 
         If it does, forgets all refusals, because this database may have issued those keys.
         """
@@ -47,8 +47,8 @@ class Callers:
         """Returns the credential of a key that this deployment may have issued; None for any other.
 
         Raises:
-            LedgerUnavailable: the key is well-formed but not recognised, and there is no session. A database that did
-                issue this key may have taken over.
+            LedgerUnavailable: the key is well-formed but not recognised, and there is no session. A database that has
+                just taken over may have issued it.
         """
         credential = None if self._tags is None else self._tags.credential(key)
         if credential is None and not self._is_connected() and account_named_in(key):

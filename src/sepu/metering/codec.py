@@ -27,7 +27,7 @@ def writer(value: Any) -> Writer:  # noqa: ANN401
 
 
 def _array(values: list[Any]) -> bytes:
-    # The head: one dimension, no nulls, the type, the length, and the first index, 1. Each element follows its size.
+    # The header: one dimension, no nulls, the type, the length, and the first index, 1. Each element follows its size.
     head = b"".join((b"\0\0\0\1\0\0\0\0", _int4(oid(values[0])), _int4(len(values)), b"\0\0\0\1"))
     written = list(map(writer(values[0]), values))
     sizes = set(map(len, written))

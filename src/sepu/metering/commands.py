@@ -58,7 +58,7 @@ class Command(msgspec.Struct, Generic[T], frozen=True):
     """One statement for the ledger.
 
     `refused` turns a refusal's code into an answer. `on_duplicate` is the answer if a unique constraint fails: another
-    request has just stored a row with this key. `joined_statement` does the same as `statement`, for arrays of its
+    request has just stored this idempotency key. `joined_statement` does the same as `statement`, for arrays of its
     parameters. Each of its rows begins with the call's position, from 1; the rows of a call are adjacent.
     """
 

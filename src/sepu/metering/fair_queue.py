@@ -42,7 +42,7 @@ class FairQueue:
             calls.append(call)
 
     def pass_by(self, call: PendingCall) -> bool:
-        """Lets a call skip an empty queue if its account has none under way; returns whether it did."""
+        """Lets a call bypass an empty queue if its account has none under way; returns whether it did."""
         if self.accounts or call.account in self._under_way:
             return False
         self._under_way.add(call.account)

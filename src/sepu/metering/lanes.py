@@ -19,7 +19,7 @@ from sepu.metering.session import Session
 
 
 class Hooks(NamedTuple):
-    """The batcher's functions for its lanes. `settle` gets calls, their outcome, and whether they were a batch."""
+    """What lanes use of the batcher. `settle` gets calls, their outcome, and whether they were a batch."""
 
     loop: asyncio.AbstractEventLoop
     open_session: Callable[[], Awaitable[Session]]
@@ -107,7 +107,7 @@ class Dispatcher:
         single_as_batch: bool = False,
         closes_idle: bool = False,
     ) -> None:
-        """Takes the queue. Up to `most` of its calls share a statement. `closes_idle` ends an idle session.
+        """Up to `most` of the queue's calls share a statement. `closes_idle` ends an idle session.
 
         `single_as_batch` sends even a single call as a batch, which gives up sooner on a lock.
         """

@@ -54,7 +54,7 @@ class Session:
         self.key_secret = b""  # makes the tags of API keys; `connect` reads it
         self.is_closed = False
         self._loop = asyncio.get_running_loop()
-        self._connection = connection  # kept: psycopg warns if it is deleted open
+        self._connection = connection  # psycopg warns if it is deleted while open
         self._pgconn = connection.pgconn
         self._pgconn.nonblocking = 1
         self._seconds = seconds
@@ -98,7 +98,7 @@ class Session:
         return session
 
     def is_over(self) -> bool:
-        """Returns whether the session has ended, as after a server restart. Asks the socket: no round trip.
+        """Returns whether the session has ended, for example by a server restart. Asks only the socket.
 
         Call this only while no statement is under way.
         """
@@ -152,7 +152,7 @@ class Session:
         if not self.is_closed:
             self.is_closed = True
             # Do not delay this: libpq closes a lost connection's socket, and its number may soon be reused.
-            with suppress(OSError):  # raised if asyncio also watched for writes; the reader is removed anyway
+            with suppress(OSError):  # raised if a writer is registered too; the reader is still removed
                 self._loop.remove_reader(self._socket)
             self._loop.remove_writer(self._socket)
             if self._timer is not None:

@@ -1,7 +1,7 @@
 """Serves one HTTP/1.1 connection with callbacks, without tasks or futures.
 
-httptools parses strictly. This module checks the rest of RFC 9112, such as one Host, and `chunked` as the only transfer
-coding. It limits all input and every wait. A connection's requests are answered in order, one at a time.
+httptools parses strictly. This module checks the rest of RFC 9112, such as a single Host and no transfer coding but
+`chunked`. It limits all input and every wait. A connection's requests are answered in order, one at a time.
 
 A connection is always in one `State`. Its input has a state of its own, which may be ahead: while one request is being
 answered, part of the next may have arrived. Only `_enter` changes the connection's state, and it sets the deadline.
@@ -46,7 +46,7 @@ _READ = frozenset({*READ, *_SINGLE, _EXPECT, "HTTP_UPGRADE"})
 class State(Enum):
     """What a connection waits for, and the maximum number of seconds.
 
-    The states of the first group also apply to the input. A request has one deadline, so BODY keeps that of HEAD.
+    The states of the first group also apply to the input. BODY keeps the deadline of HEAD.
     """
 
     NEW = "the first byte of the first request", limits.requests.REQUEST_SECONDS
@@ -213,7 +213,7 @@ class Connection(asyncio.BufferedProtocol):
         if now < self.deadline:
             return
         if self._state in _BETWEEN:
-            self.close_if_idle()  # sends no answer: the client could match it to its next request
+            self.close_if_idle()  # no answer: the client could take it for its next request's
         elif self._state in {_HEAD, _BODY}:
             self._refuse(408)  # RFC 9110, 15.5.9
         elif self._state is _SERVING:

@@ -9,7 +9,7 @@
 -- The functions that the service calls run with the owner's rights, so the service's role needs none on the tables,
 -- except to read sepu.migration. Only the owner may call the others. No call depends on the caller's search path. A
 -- session may keep a query plan that it made while a table was empty. enable_seqscan is off so that such a plan does
--- not scan the whole table later. (search_path, enable_seqscan and lock_timeout together take 2 % of a charge's
+-- not scan the whole table later. (search_path, enable_seqscan and lock_timeout together take 2% of a charge's
 -- instructions.)
 --
 -- The calls between functions. meter_request, read_usage and admit each have a batch form, `..._each`, which calls the
@@ -70,7 +70,7 @@ end $$;
 -- Returns whether the account has used up its requests in the current window. Never waits for a lock.
 --
 -- A window lasts for a minute from its first request. A window that starts far in the future counts as over, so that no
--- account is refused for long after a clock was set back.
+-- account is refused for long after a clock is set back.
 create or replace function sepu.is_limited(
     p_account_id text, p_requests_per_minute integer, p_now timestamptz
 ) returns boolean language plpgsql volatile as $$
@@ -299,7 +299,7 @@ begin
     values
         (p_account_id, p_idempotency_key, p_fingerprint, p_meter, p_units, v.period, p_body, p_now,
          v_auth.key_id, p_request_id);
-    -- Compares how many thresholds were reached after this charge and before it.
+    -- Compares how many thresholds were reached before and after this charge.
     if width_bucket(v.committed * 100::bigint / v.unit_limit, v_thresholds)
        > width_bucket((v.committed - p_units) * 100::bigint / v.unit_limit, v_thresholds) then
         perform sepu.record_events(
@@ -524,7 +524,7 @@ begin
 end $$;
 
 -- Adds units to a counter's limit (a grant) or takes them off its bill (a credit), once for each adjustment id. A
--- negative number does the opposite. A refused adjustment changes nothing, or adds an empty counter. The outcomes:
+-- negative number does the opposite. A refused adjustment adds at most an empty counter. The outcomes:
 --   added
 --   repeated: the same adjustment was added before
 --   other: the id belongs to another adjustment
@@ -587,5 +587,5 @@ begin
     end if;
 end $$;
 
--- grant_service in statements/roles.sql lets each serving role call the functions it needs, by name.
+-- grant_service in statements/roles.sql names the functions that each serving role may call.
 revoke execute on all functions in schema sepu from public;
