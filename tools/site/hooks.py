@@ -27,6 +27,7 @@ ELSEWHERE = {
     "SECURITY.md": "vulnerabilities.md",
     "client/CHANGELOG.md": "client-changelog.md",
     "data/README.md": "data.md",
+    "tests/README.md": "tests.md",
 }
 # The name that installs the package; read from its file, because the site is built without the package.
 _PACKAGE: str = runpy.run_path(str(ROOT / "src" / "sepu" / "extras.py"))["PACKAGE"]
