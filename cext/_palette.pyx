@@ -42,7 +42,7 @@ cdef extern from "stdlib.h":
 def instruction_sets():
     """Returns the names of the instruction sets with which this processor can compute differences, fastest first.
 
-    Their results are bit-identical. `ciede2000` and `Palette` use the first, unless a test passes another `instruction_set`.
+    Their results are bit-identical. `ciede2000` and `Palette` use the first, unless a test passes `instruction_set`.
     """
     return tuple([INSTRUCTION_SETS[i].name.decode("ascii") for i in range(instruction_set_count)])
 
@@ -64,7 +64,7 @@ cdef int find_difference(name) except -1:
 
 # The nearest colours of a palette; docs/develop/matching.md proves that the search finds what a full scan finds.
 
-# Bounds on the rounding error of a difference or of its lower bound: relative, and absolute where squares underflow.
+# The most that rounding changes a difference or its lower bound: relative, and absolute where squares underflow.
 cdef double RELATIVE_ERROR = 1e-12, LEAST_ERROR = 1e-150
 
 
@@ -143,7 +143,7 @@ cdef void find_nearest(
 
 cdef struct Index:
     Py_ssize_t k  # 0 without an index
-    bint wide  # the numbers of `lists` are uint32
+    bint wide  # `lists` holds uint32 numbers
     double unit
     const unsigned int* cells
     const void* lists
@@ -195,11 +195,11 @@ cdef void find_nearest_in_list(
 cdef struct Claims:  # an index's contents, not yet checked
     const unsigned int* cells
     Py_ssize_t cell_count, list_count, size, k
-    Py_ssize_t visited  # numbers of the lists checked so far
+    Py_ssize_t visited  # list entries checked so far
 
 
 cdef bint is_sound(Claims* claims, const Number* lists, Py_ssize_t slot, int divisions) noexcept nogil:
-    """Returns whether each list of a cell ends within the index and holds enough indices, all in the palette."""
+    """Returns whether each list of a cell ends within the index and holds enough colours of the palette."""
     cdef Py_ssize_t place = claims.cells[slot], length, i
     if place & DIVIDED:
         place ^= DIVIDED
@@ -283,9 +283,9 @@ cdef inline int check_channels(double r, double g, double b) except -1:
 
 
 def srgb_to_lab(rgb, *, scale=None):
-    """Converts sRGB colours to CIE L*a*b* (D65, 2 degree observer).
+    """Converts sRGB colours to CIE L*a*b* (D65, 2-degree observer).
 
-    `rgb`, `scale`: as for `Palette.nearest_batch`, without alpha. Returns float64 (..., 3): L* from 0 to 100, a* and b*.
+    `rgb`, `scale`: as for `Palette.nearest_batch`, without alpha. Returns float64 (..., 3): L* (0 to 100), a* and b*.
     Raises ValueError for any other shape and for a channel that is NaN, infinite or out of range, and TypeError for
     values that are neither real numbers nor HEX strings. Source: IEC 61966-2-1 and CIE 15, with the white point of
     sRGB.
@@ -356,7 +356,7 @@ cdef void find_rows(
 ) noexcept nogil:
     """Finds the colours nearest to each row.
 
-    PERF: an image repeats its 8-bit colours. `met`, unless NULL, maps a colour's hash to a row's number plus 1. If
+    PERF: 8-bit images repeat colours. `met`, unless NULL, maps a colour's hash to a row's number plus 1. If
     that row has the same colour, its answer is copied.
     """
     cdef Py_ssize_t row, j, same
@@ -439,8 +439,8 @@ cdef class Palette:
     """Palette(rgb=None, index=None, *, lab=None, difference='ciede2000', scale=None, instruction_set=None)\n--\n
     Finds which of a fixed set of colours are nearest to any sRGB or L*a*b* colour, exactly as a full scan would.
 
-    `rgb`: the sRGB colours, one or more rows, as `nearest_batch` takes them, without alpha; or `lab`: their L*a*b*
-    values (D65), L* from 0 to 100, a* and b* from -256 to 256. Raises ValueError otherwise.
+    `rgb`: one or more sRGB colours, as for `nearest_batch`, without alpha; or `lab`: their L*a*b* values (D65), L* from
+    0 to 100, a* and b* from -256 to 256. Raises ValueError otherwise.
 
     `difference`: "ciede2000"; "cie76"; "cie94", for graphic arts, with the palette's colour as the standard; "hyab", in
     L*a*b*; or "oklab", the Euclidean distance in OKLab, for `rgb` only.
@@ -659,16 +659,16 @@ cdef class Palette:
         """Finds the `k` colours nearest to each colour of an array, ordered as in `nearest`.
 
         `rgb`: real numbers, shape (..., 3), such as an image's (height, width, 3), fastest as uint8; or HEX strings of
-        any shape. `scale`: the greatest value of a channel, 1 or 255; optional only for uint8 and int64, whose channels
-        are from 0 to 255. A fourth channel, alpha, requires `background` (three numbers from 0 to 255), which shows
+        any shape. `scale`: the greatest value of a channel, 1 or 255; only HEX, uint8 and int64, with channels from 0
+        to 255, need none. A fourth channel, alpha, requires `background` (three numbers from 0 to 255), which shows
         through. `threads`: how many to use; None means one for each processor.
 
-        `lab`, instead of `rgb`: L*a*b* for the 2 degree observer, shape (..., 3); colours outside sRGB are allowed.
+        `lab`, instead of `rgb`: L*a*b* for the 2-degree observer, shape (..., 3); colours outside sRGB are allowed.
         `white`: its white point, "D65", or "D50", which is adapted with the Bradford transform (ICC.1, CSS Color 4).
 
         Returns positions in the palette, intp (..., k), and differences, float64 (..., k). Raises ValueError for any
         other shape, for other types without `scale`, for a channel outside the scale, for L*a*b* outside -1e12 to 1e12,
-        and for k outside 1 to size. Releases the GIL.
+        and for k outside 1 to size; TypeError for values that are neither real numbers nor HEX. Releases the GIL.
         """
         self.check_k(k)
         threads = count_threads(threads)

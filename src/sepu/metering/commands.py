@@ -57,9 +57,9 @@ class Probed(msgspec.Struct, frozen=True):
 class Command(msgspec.Struct, Generic[T], frozen=True):
     """One statement for the ledger.
 
-    `refused` turns a refusal's code into an answer. `on_duplicate` is the answer if a unique constraint fails: another
-    request has just stored this idempotency key. `joined_statement` does the same as `statement`, for arrays of its
-    parameters. Each of its rows begins with the call's position, from 1; the rows of a call are adjacent.
+    `refused` turns a refusal's code into an answer. `on_duplicate` is the answer to a unique violation: another
+    request has just stored this idempotency key. `joined_statement` is `statement` for arrays of its parameters. Each of
+    its rows begins with the call's position, from 1; the rows of a call are adjacent.
     """
 
     statement: LiteralString
@@ -108,7 +108,7 @@ def read_usage(credential: Credential) -> Command[UsageReport]:
 
 
 def meter_request(credential: Credential, idempotency_key: str, charge: Charge, request_id: str) -> Command[Metered]:
-    """Charges and stores `charge`, replays a stored result, or refuses, in one transaction. `request_id` is a UUID."""
+    """Charges and stores the result, replays a stored one, or refuses, in one transaction. `request_id` is a UUID."""
 
     def read(rows: Sequence[Row]) -> Metered:
         ((outcome, period, limit, committed, reserved, body),) = rows

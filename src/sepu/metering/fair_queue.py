@@ -1,4 +1,4 @@
-"""Calls to the ledger that wait for their answers, and a queue that takes the accounts in turn."""
+"""Queues calls to the ledger, and takes the accounts in turn."""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable

@@ -19,7 +19,7 @@ from sepu.metering.session import Session
 
 
 class Hooks(NamedTuple):
-    """What lanes use of the batcher. `settle` gets calls, their outcome, and whether they were a batch."""
+    """What the batcher gives to lanes. `settle` gets calls, their outcome, and whether they were a batch."""
 
     loop: asyncio.AbstractEventLoop
     open_session: Callable[[], Awaitable[Session]]
@@ -109,7 +109,7 @@ class Dispatcher:
     ) -> None:
         """Up to `most` of the queue's calls share a statement. `closes_idle` ends an idle session.
 
-        `single_as_batch` sends even a single call as a batch, which gives up sooner on a lock.
+        `single_as_batch` sends even a single call as a batch, which waits less for a lock.
         """
         self.session: Session | None = None
         self._loop, self._open_session, self._settle, self._connected, self._observer = hooks
@@ -278,7 +278,7 @@ class BatchDispatcher(Dispatcher):
 
 
 class ReliefDispatcher(Dispatcher):
-    """Sends batches of other accounts while the first dispatcher's batch is slow."""
+    """Sends other accounts' batches while the first dispatcher's batch is slow."""
 
     def __init__(self, hooks: Hooks, queue: FairQueue, first: BatchDispatcher) -> None:
         super().__init__(hooks, queue, most=limits.batches.CALLS, single_as_batch=True)

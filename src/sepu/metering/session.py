@@ -1,7 +1,7 @@
-"""One session with Postgres for an event loop, through libpq's own interface: a statement takes one write and one read.
+"""Runs statements in one session with Postgres, for an event loop, through libpq's own interface.
 
-PERF: we do not use psycopg's cursors, locks or generators. A call takes 0.15 ms of CPU time with
-them and 0.05 ms without; the database takes 0.3 ms for a charge.
+PERF: we do not use psycopg's cursors, locks or generators. A call takes 0.15 ms of CPU time with them and 0.05 ms
+without; the database takes 0.3 ms for a charge.
 
 Each statement is prepared when it is first sent. Behind a pooler such as PgBouncer in transaction mode, each
 transaction may get a different server session. If a prepared statement is then missing, or its name is taken, we stop
@@ -51,7 +51,7 @@ class Session:
     """Runs one statement at a time. Ends when the server closes it or is late; does not cancel a late statement."""
 
     def __init__(self, connection: psycopg.AsyncConnection[Any], seconds: float) -> None:
-        self.key_secret = b""  # makes the tags of API keys; `connect` reads it
+        self.key_secret = b""  # for the tags of API keys; `connect` reads it
         self.is_closed = False
         self._loop = asyncio.get_running_loop()
         self._connection = connection  # psycopg warns if it is deleted while open
@@ -98,7 +98,7 @@ class Session:
         return session
 
     def is_over(self) -> bool:
-        """Returns whether the session has ended, for example by a server restart. Asks only the socket.
+        """Returns whether the session has ended, for example by a server restart. Uses only the socket.
 
         Call this only while no statement is under way.
         """

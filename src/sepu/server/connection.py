@@ -1,6 +1,6 @@
 """Serves one HTTP/1.1 connection with callbacks, without tasks or futures.
 
-httptools parses strictly. This module checks the rest of RFC 9112, such as a single Host and no transfer coding but
+httptools parses strictly. This module enforces the rest of RFC 9112, such as one Host and no transfer coding but
 `chunked`. It limits all input and every wait. A connection's requests are answered in order, one at a time.
 
 A connection is always in one `State`. Its input has a state of its own, which may be ahead: while one request is being
@@ -31,7 +31,7 @@ from sepu.server.host import is_host
 
 App = Callable[..., Iterable[bytes]]  # WSGI (PEP 3333)
 
-# Bytes parsed at a time. This limits a connection's pipelined requests in memory and how long it holds the event loop.
+# Bytes parsed at a time. This limits a connection's pipelined requests in memory and its hold on the event loop.
 _SLICE_BYTES = 2048
 _KNOWN_NAMES = 500
 _LINE_BYTES = limits.requests.LINE_BYTES - len(": ")
@@ -44,7 +44,7 @@ _READ = frozenset({*READ, *_SINGLE, _EXPECT, "HTTP_UPGRADE"})
 
 
 class State(Enum):
-    """What a connection waits for, and the maximum number of seconds.
+    """What a connection waits for, and for how many seconds at most.
 
     The states of the first group also apply to the input. BODY keeps the deadline of HEAD.
     """
@@ -112,10 +112,10 @@ class Connection(asyncio.BufferedProtocol):
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._environ: dict[str, Any] | None = None  # set when the head is complete
-        self._keep_alive = True  # whether our checks allow it; the parser must too
+        self._keep_alive = True  # if our checks allow it; the parser must agree
         self._body: list[bytes] = []
         self._body_bytes = 0
-        self._other_bytes = 0  # bytes after the request's first slice, minus the body's
+        self._other_bytes = 0  # bytes parsed since the request's first slice, less body
         # The requests already parsed.
         self._requests: deque[_Request] = deque()
         self._current: _Request | None = None
@@ -213,7 +213,7 @@ class Connection(asyncio.BufferedProtocol):
         if now < self.deadline:
             return
         if self._state in _BETWEEN:
-            self.close_if_idle()  # no answer: the client could take it for its next request's
+            self.close_if_idle()  # a 408 could be taken for the next request's answer
         elif self._state in {_HEAD, _BODY}:
             self._refuse(408)  # RFC 9110, 15.5.9
         elif self._state is _SERVING:
@@ -466,7 +466,7 @@ def _add_headers(environ: dict[str, Any], headers: list[tuple[bytes, bytes]], mo
     """Adds the headers to the environ. `most_bytes` is an upper bound on their total size."""
     if len(headers) > limits.requests.HEADERS:
         raise _RefusedError(431)
-    if most_bytes > _LINE_BYTES:  # PERF: rarely true, and checking each header takes 5 % of a request's opcodes
+    if most_bytes > _LINE_BYTES:  # PERF: rarely true, and checking each header takes 5% of a request's opcodes
         sizes = [len(name) + len(value) for name, value in headers]
         if max(sizes, default=0) > _LINE_BYTES or sum(sizes) > limits.requests.HEAD_BYTES:
             raise _RefusedError(431)

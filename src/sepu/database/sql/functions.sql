@@ -3,8 +3,7 @@
 --
 -- The time is an argument so that a test can cross into another month. Its default is the database's clock.
 -- Each statement of a request reads or writes one table, by its primary key.
--- Each lock wait is shorter than the worker's wait for the call, so the worker usually learns that the call had no
--- effect.
+-- A lock wait ends before the worker stops waiting, so the worker usually learns that the call failed without effect.
 --
 -- The functions that the service calls run with the owner's rights, so the service's role needs none on the tables,
 -- except to read sepu.migration. Only the owner may call the others. No call depends on the caller's search path. A
@@ -26,7 +25,7 @@
 -- Looks up the key, its account and the account's plan. The outcome is unauthorized, account_unavailable or ok.
 --
 -- Records a key's first use each day, but never waits for the key's row. If another request holds the row, it is
--- writing the same value. If an operator's command does, the next use is recorded instead.
+-- writing the same value. If an operator's command holds it, the next use is recorded.
 create or replace function sepu.authenticate(
     p_account_id text, p_key_hash bytea, p_now timestamptz,
     out outcome text, out plan_id text, out requests_per_minute integer, out key_id text
@@ -127,7 +126,7 @@ end $$;
 
 -- Reads the usage of the current month, one row for each meter. A refusal is one row that has only an outcome.
 --
--- The limit is the plan's limit plus the units granted. Both are bounded so that the sum fits an integer.
+-- The limit is the plan's limit plus the units granted. Both are bounded so that the sum fits in an integer.
 create or replace function sepu.read_usage_one(
     p_account_id text, p_key_hash bytea, p_now timestamptz
 ) returns setof sepu.used language plpgsql volatile as $$
@@ -198,7 +197,7 @@ end $$;
 -- A request takes two advisory locks and holds them until it commits: first one for its idempotency key and input, then
 -- one for its idempotency key alone. It waits for neither. If the first is taken, a request with the same input is
 -- running. If only the second is taken, the request that holds it has a different input; otherwise it would hold the
--- first lock too. A request refused because of a lock is not counted, because the running one keeps the counter locked.
+-- first lock too. A request refused for a lock is not counted: the request that runs keeps the counter locked.
 -- If two requests with the same key ever ran together (impossible on one node), the primary key of stored_result
 -- would refuse the second.
 create or replace function sepu.meter_one(
@@ -315,7 +314,7 @@ end $$;
 -- its role and database. `client_encoding`, DateStyle and TimeZone are not here: hosts.py sets them for each
 -- connection.
 --   default_transaction_isolation: at a higher level, an account's simultaneous charges fail.
---   synchronous_commit: with any other value, an answered charge can be lost.
+--   synchronous_commit: with a weaker value, an answered charge can be lost.
 --   session_replication_role: `replica` turns foreign keys off.
 --   track_activities: if off, nothing shows that commits are waiting for a silent standby.
 --   zero_damaged_pages, ignore_checksum_failure: if on, damaged rows go missing or are read as they are.
@@ -436,7 +435,7 @@ exception when others then
     raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');
 end $$;
 
--- Returns the secret that makes the tags of API keys (key_format.py). Without it, sepu cannot tell a real key from a
+-- Returns the secret for the tags of API keys (key_format.py). Without it, sepu cannot tell a real key from a
 -- made-up one, so a database restored without it serves nobody.
 create or replace function sepu.key_secret(out secret bytea) language plpgsql stable security definer
   set search_path = pg_catalog, pg_temp as $$
@@ -524,7 +523,7 @@ begin
 end $$;
 
 -- Adds units to a counter's limit (a grant) or takes them off its bill (a credit), once for each adjustment id. A
--- negative number does the opposite. A refused adjustment adds at most an empty counter. The outcomes:
+-- negative number does the opposite. A refusal leaves at most an empty counter. The outcomes:
 --   added
 --   repeated: the same adjustment was added before
 --   other: the id belongs to another adjustment
