@@ -114,7 +114,7 @@ NAMED = {
         kib(requests.BODY_BYTES + requests.DISCARDED_BYTES),
         *(f"{most:g} s" for most in (requests.REQUEST_SECONDS, requests.ANSWER_SECONDS, database.QUEUE_SECONDS)),
         *(f"{requests.LINE_BYTES} bytes", f"{requests.HEADERS} headers", f"{connections.IDLE_SECONDS} s after"),
-        *(f"{connections.OF_A_WORKER + 1}st", f"{connections.OF_AN_ADDRESS + 1}th"),
+        *(f"{connections.OF_A_WORKER} connections", f"{connections.OF_AN_ADDRESS} from your address"),
         *(f"{DEMO_LIMITS['color_match']:,} units", f"{DEMO_LIMITS['color_search']:,} of"),
         *(f"{DEMO_REQUESTS_PER_MINUTE} requests a minute", f"`{DEMO_PLAN}`"),
     ],
