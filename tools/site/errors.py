@@ -45,7 +45,7 @@ The lists give common mistakes: what was sent → what to send."""
 EXPLANATIONS: dict[str, tuple[str, str]] = {
     "bad_request": (
         "The request is not valid HTTP/1.x: a missing, repeated or invalid `Host`, contradictory headers, a transfer "
-        "coding other than `chunked`, broken chunks, an incomplete body, or an address that is not percent-encoded, "
+        "coding other than `chunked`, broken chunks, an incomplete body, or a URL that is not percent-encoded, "
         "such as `?q=桃红`.",
         "Use an HTTP library, and check any proxy in between. With curl: `-G --data-urlencode 'q=桃红'`.",
     ),
@@ -92,7 +92,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "uri_too_long": (
         f"The request line has more than {limits.requests.LINE_BYTES} bytes.",
-        "Look for a mistake in the address. `q` has at most 64 characters.",
+        "Look for a mistake in the URL. `q` has at most 64 characters.",
     ),
     "unsupported_media_type": (
         "The `Content-Type` of a match is not `application/json`, or there is a `Content-Encoding`.",
@@ -115,8 +115,8 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "invalid_limit": ("`limit` is not a whole number from 1 to 10.", "Leave it out to get up to 10."),
     "unknown_parameter": (
-        "The body has an unknown member, or the address an unknown parameter.",
-        "Check the spelling. A match takes `colors` and `top`, a search takes `q` and `limit`.",
+        "The body has an unknown member, or the URL an unknown parameter.",
+        "Check the spelling. A match takes `colors` and `top`; a search takes `q` and `limit`.",
     ),
     "rate_limited": (
         "The account sent more requests in a minute than its plan allows, or your IP address sent more than nginx "
@@ -145,7 +145,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "Retry with increasing delays. With a new key, you may be charged twice.",
     ),
     "not_ready": (
-        "Only from `/readyz`, for operators: a charge cannot be committed now.",
+        "Sent only by `/readyz`, to operators: no charge can be committed now.",
         "See [why](observe.md#metrics).",
     ),
 }

@@ -16,7 +16,7 @@ class Again(StrEnum):
     SAME = "yes, with the same key"
     CORRECTED = "no: correct the request"
     NEW_KEY = "no: use a new key"
-    LATER = "no: not until the cause is removed"
+    LATER = "no: not until the cause is fixed"
 
 
 class Error(NamedTuple):
