@@ -64,7 +64,7 @@ cdef int find_difference(name) except -1:
 
 # The nearest colours of a palette; docs/develop/matching.md proves that the search finds what a full scan finds.
 
-# The most that rounding changes a difference or its lower bound: relative, and absolute where squares underflow.
+# The most that rounding can change a difference or its lower bound: relative, and absolute where squares underflow.
 cdef double RELATIVE_ERROR = 1e-12, LEAST_ERROR = 1e-150
 
 
@@ -659,8 +659,8 @@ cdef class Palette:
         """Finds the `k` colours nearest to each colour of an array, ordered as in `nearest`.
 
         `rgb`: real numbers, shape (..., 3), such as an image's (height, width, 3), fastest as uint8; or HEX strings of
-        any shape. `scale`: the greatest value of a channel, 1 or 255; only HEX, uint8 and int64, with channels from 0
-        to 255, need none. A fourth channel, alpha, requires `background` (three numbers from 0 to 255), which shows
+        any shape. `scale`: the greatest value of a channel, 1 or 255; required except for HEX, uint8 and int64, whose
+        channels are from 0 to 255. A fourth channel, alpha, requires `background` (three numbers from 0 to 255), which shows
         through. `threads`: how many to use; None means one for each processor.
 
         `lab`, instead of `rgb`: L*a*b* for the 2-degree observer, shape (..., 3); colours outside sRGB are allowed.

@@ -27,7 +27,7 @@ from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import Session, SessionLost
 
 # Sessions for batches (the second is used while the first is slow), for single calls, and for probes. Without batches,
-# the first two swap: isolated accounts share BATCH_SESSIONS, and all others share SINGLE_SESSIONS.
+# isolated accounts share BATCH_SESSIONS, and all others share SINGLE_SESSIONS.
 BATCH_SESSIONS = 2
 SINGLE_SESSIONS = 3
 PROBE_SESSIONS = 1
@@ -140,7 +140,7 @@ class Batcher:
     def _retry_or_fail(self, calls: Sequence[PendingCall], error: Exception, joined: bool) -> None:
         """Retries a batch if one of its calls may have caused the error.
 
-        Otherwise fails the calls, because the batch may have committed. A call not sent as a batch is never retried.
+        Otherwise fails the calls: a lost batch may have committed. A call not sent as a batch is never retried.
         """
         if joined and (getattr(error, "sqlstate", None) or "").startswith(_ONE_IS_TO_BLAME):
             self._retry(calls, error)
@@ -260,7 +260,7 @@ def _call_back(done: Done, answer: object) -> None:
 
 
 def _blamed(calls: Sequence[PendingCall], error: Exception) -> PendingCall | None:
-    """Returns the call to blame, if known: the error's detail is the call's position, from 1."""
+    """Returns the call to blame, if known: the error's detail is the call's 1-based position."""
     detail = isinstance(error, psycopg.Error) and error.diag.message_detail
     if detail and detail.isdecimal() and 0 < int(detail) <= len(calls):
         return calls[int(detail) - 1]

@@ -31,7 +31,7 @@ def _array(values: list[Any]) -> bytes:
     head = b"".join((b"\0\0\0\1\0\0\0\0", _int4(oid(values[0])), _int4(len(values)), b"\0\0\0\1"))
     written = list(map(writer(values[0]), values))
     sizes = set(map(len, written))
-    if len(sizes) == 1:  # PERF: half the instructions; most arrays have elements of one size
+    if len(sizes) == 1:  # PERF: half the instructions; most arrays have equal-sized elements
         size = _int4(sizes.pop())
         return head + size + size.join(written)
     parts = [head]

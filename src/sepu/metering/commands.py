@@ -58,8 +58,8 @@ class Command(msgspec.Struct, Generic[T], frozen=True):
     """One statement for the ledger.
 
     `refused` turns a refusal's code into an answer. `on_duplicate` is the answer to a unique violation: another
-    request has just stored this idempotency key. `joined_statement` is `statement` for arrays of its parameters. Its
-    rows begin with the call's position, from 1; the rows of a call are adjacent.
+    request has just stored this idempotency key. `joined_statement` takes each parameter as an array of values.
+    Its rows begin with the call's 1-based position; a call's rows are adjacent.
     """
 
     statement: LiteralString

@@ -1,4 +1,4 @@
-"""Queues calls to the ledger, and takes the accounts in turn."""
+"""Queues calls to the ledger, and serves accounts in turn."""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
@@ -23,7 +23,7 @@ class PendingCall:
 
 
 class FairQueue:
-    """Takes the accounts in turn, so that an account with many calls delays only itself.
+    """Serves accounts in turn, so that an account with many calls delays only itself.
 
     An account's calls keep their order: while some are under way (until `finish`), its other calls wait.
     """

@@ -109,7 +109,7 @@ class Dispatcher:
     ) -> None:
         """Up to `most` of the queue's calls share a statement. `closes_idle` ends an idle session.
 
-        `single_as_batch` sends even a single call as a batch, which waits less for a lock.
+        `single_as_batch` sends even a single call as a batch, for its shorter lock timeout.
         """
         self.session: Session | None = None
         self._loop, self._open_session, self._settle, self._connected, self._observer = hooks

@@ -78,7 +78,7 @@ class Session:
         """Connects. If a statement takes longer than `seconds`, the session is over.
 
         Raises:
-            psycopg.Error: the server does not exist, refuses, or does not answer the first statement; its synchronous
+            psycopg.Error: the server is missing, refuses us, or does not answer the first statement; its synchronous
                 standby is silent; or a setting breaks a guarantee of the ledger.
             TimeoutError: the server does not accept the connection in time.
         """
@@ -98,7 +98,7 @@ class Session:
         return session
 
     def is_over(self) -> bool:
-        """Returns whether the session has ended, for example by a server restart. Uses only the socket.
+        """Returns whether the session is over, for example after a server restart. Uses only the socket.
 
         Call this only while no statement is under way.
         """
@@ -151,7 +151,7 @@ class Session:
         """Ends the session, and fails the statement under way."""
         if not self.is_closed:
             self.is_closed = True
-            # Do not delay this: libpq closes a lost connection's socket, and its number may soon be reused.
+            # Do not delay this: libpq closes a lost connection's socket, and the descriptor may soon be reused.
             with suppress(OSError):  # raised if a writer is registered too; the reader is still removed
                 self._loop.remove_reader(self._socket)
             self._loop.remove_writer(self._socket)
@@ -220,7 +220,7 @@ class Session:
 
 def _key_secret(outcome: Rows | Exception) -> bytes:
     """Returns the secret from the answer to a session's first statement; raises an error if the session is unusable."""
-    if isinstance(outcome, SessionLost):
+    if isinstance(outcome, SessionLost | UnreadableValueError):
         raise psycopg.OperationalError("the first statement was not answered")
     if isinstance(outcome, Exception):
         raise outcome

@@ -31,7 +31,7 @@ from sepu.server.host import is_host
 
 App = Callable[..., Iterable[bytes]]  # WSGI (PEP 3333)
 
-# Bytes parsed at a time. This limits a connection's pipelined requests in memory and its hold on the event loop.
+# Bytes parsed at a time. This bounds a connection's pipelined requests in memory and its hold on the event loop.
 _SLICE_BYTES = 2048
 _KNOWN_NAMES = 500
 _LINE_BYTES = limits.requests.LINE_BYTES - len(": ")
@@ -44,7 +44,7 @@ _READ = frozenset({*READ, *_SINGLE, _EXPECT, "HTTP_UPGRADE"})
 
 
 class State(Enum):
-    """What a connection waits for, and for how many seconds at most.
+    """What a connection waits for, and the longest wait in seconds.
 
     The states of the first group also apply to the input. BODY keeps the deadline of HEAD.
     """
@@ -112,10 +112,10 @@ class Connection(asyncio.BufferedProtocol):
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._environ: dict[str, Any] | None = None  # set when the head is complete
-        self._keep_alive = True  # if our checks allow it; the parser must agree
+        self._keep_alive = True  # our checks allow it; the parser must too
         self._body: list[bytes] = []
         self._body_bytes = 0
-        self._other_bytes = 0  # bytes parsed since the request's first slice, less body
+        self._other_bytes = 0  # bytes parsed after the request's first slice, less body
         # The requests already parsed.
         self._requests: deque[_Request] = deque()
         self._current: _Request | None = None
@@ -179,7 +179,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._owner.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Takes input. Drops everything that follows the last request."""
+        """Takes input. Drops it if no more requests are accepted."""
         if self._input is _ENDED:
             return
         data = self._owner.buffer[:nbytes]

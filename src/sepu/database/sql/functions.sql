@@ -68,8 +68,8 @@ end $$;
 
 -- Returns whether the account has used up its requests in the current window. Never waits for a lock.
 --
--- A window lasts for a minute from its first request. A window that starts far in the future counts as over, so that no
--- account is refused for long after a clock is set back.
+-- A window lasts for a minute from its first request. A window that starts far in the future counts as over, so
+-- that setting a clock back blocks no account for long.
 create or replace function sepu.is_limited(
     p_account_id text, p_requests_per_minute integer, p_now timestamptz
 ) returns boolean language plpgsql volatile as $$
@@ -168,8 +168,8 @@ end $$;
 
 -- Records an event for each threshold that a charge of p_units crossed, and makes it due for delivery immediately.
 --
--- The charge has locked the counter, which is normally at a new high. If the event exists anyway, because the
--- counter was lowered by hand, the charge must still succeed.
+-- The counter, locked by the charge, is normally at a new high, so the event is new. If not (it was lowered by hand),
+-- the charge must still succeed.
 create or replace function sepu.record_events(
     p_account_id text, p_period text, p_meter text, p_thresholds bigint[], p_unit_limit integer, p_committed integer,
     p_units integer, p_now timestamptz
@@ -197,7 +197,7 @@ end $$;
 -- A request takes two advisory locks and holds them until it commits: first one for its idempotency key and input, then
 -- one for its idempotency key alone. It waits for neither. If the first is taken, a request with the same input is
 -- running. If only the second is taken, the request that holds it has a different input; otherwise it would hold the
--- first lock too. A request refused for a lock is not counted: the request that runs keeps the counter locked.
+-- first lock too. A request refused over a lock is not counted: the running request holds the rate counter.
 -- If two requests with the same key ever ran together (impossible on one node), the primary key of stored_result
 -- would refuse the second.
 create or replace function sepu.meter_one(
@@ -317,7 +317,7 @@ end $$;
 --   synchronous_commit: with a weaker value, an answered charge can be lost.
 --   session_replication_role: `replica` turns foreign keys off.
 --   track_activities: if off, nothing shows that commits are waiting for a silent standby.
---   zero_damaged_pages, ignore_checksum_failure: if on, damaged rows go missing or are read as they are.
+--   zero_damaged_pages, ignore_checksum_failure: if on, damaged rows go missing or are read as is.
 --   fsync, full_page_writes: if off, an answered charge can be lost. They are server-wide: `sepu db check` checks them.
 create or replace function sepu.needed_settings() returns table (name text, accepted text[], inherited boolean)
 language sql immutable as $$
@@ -334,9 +334,9 @@ $$;
 
 -- 2. Functions that the service calls.
 --
--- A function for batches, `..._each`, serves several requests in one transaction. `at` is a request's position in the
--- arrays, from 1. Requests are served in the order of their accounts, so that two batches do not deadlock. The lock
--- timeout is shorter because all requests of the batch wait, and the worker can send them again. If the function fails,
+-- A function for batches, `..._each`, serves several requests in one transaction. `at` is a request's 1-based position
+-- in the arrays. Requests are served in the order of their accounts, so that two batches do not deadlock. The lock
+-- timeout is shorter because all requests in the batch wait, and the worker can send them again. If the function fails,
 -- the error's detail is the position of the request to blame.
 create or replace function sepu.admit(
     p_account_id text, p_key_hash bytea, p_now timestamptz default now(), out outcome text
@@ -479,7 +479,7 @@ end $$;
 -- 3. Functions that operators' commands call.
 
 -- Deletes up to p_limit of a counter's results that are older than p_days, and adds their units to the counter's pruned
--- units and to the totals for each day and key.
+-- and dated units and to the totals for each day and key.
 --
 -- Locks the counter first, as a charge does. The counter must exist: this is not checked.
 -- Finds the account's results by primary key, even if the statistics are old. An index on created_at would cost each
