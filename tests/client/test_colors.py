@@ -61,7 +61,11 @@ def test_what_people_write_for_a_colour(color: Any) -> None:
         ([(300, 0, 0)], ValueError, "(300, 0, 0) has the channel 300.0, and a channel is a number from 0 to 255"),
         ([(0, Decimal("sNaN"), 0)], ValueError, "has the channel nan"),
         ([(0, 10**400, 0)], ValueError, "and a channel is a number from 0 to 255"),
-        ([(0.8, 0.2, 0.1)], ValueError, "no channel of (0.8, 0.2, 0.1) exceeds 1: pass scale=1 if channels run from 0 to 1"),
+        (
+            [(0.8, 0.2, 0.1)],
+            ValueError,
+            "no channel of (0.8, 0.2, 0.1) exceeds 1: pass scale=1 if channels run from 0 to 1",
+        ),
         ([{"r": 1.0, "g": 0, "b": 0}], ValueError, "exceeds 1: pass scale=1"),
         ([np.array([0.8, 0.2, 1])], ValueError, "exceeds 1: pass scale=1"),
     ],

@@ -89,8 +89,7 @@ def _scaled(channels: Sequence[object], color: object, scale: int | None) -> RGB
         and not (isinstance(color, RGB) or all(isinstance(channel, Integral) for channel in channels))
     ):
         raise ValueError(
-            f"no channel of {shown(color)} exceeds 1: "
-            "pass scale=1 if channels run from 0 to 1, scale=255 if not"
+            f"no channel of {shown(color)} exceeds 1: pass scale=1 if channels run from 0 to 1, scale=255 if not"
         )
     return RGB(*[number * 255 for number in numbers] if scale == 1 else numbers)
 
