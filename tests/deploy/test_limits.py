@@ -111,7 +111,6 @@ WAITS = [
 NAMED = {
     "docs/api.md": [
         *(kib(size) for size in (requests.BODY_BYTES, requests.FRAMING_BYTES, requests.HEAD_BYTES)),
-        kib(requests.BODY_BYTES + requests.DISCARDED_BYTES),
         *(f"{most:g} s" for most in (requests.REQUEST_SECONDS, requests.ANSWER_SECONDS, database.QUEUE_SECONDS)),
         *(f"{requests.LINE_BYTES} bytes", f"{requests.HEADERS} headers", f"{connections.IDLE_SECONDS} s after"),
         *(f"{connections.OF_A_WORKER} connections", f"{connections.OF_AN_ADDRESS} from your address"),
