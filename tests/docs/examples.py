@@ -1,6 +1,6 @@
 """The pages with commands. `python -m tests.docs.examples` fills in the output of a real server and `sepu`.
 
-It also writes the release's versions and hashes into the examples of the OpenAPI document. `make release` runs it.
+It also writes the release's versions, hashes and counts of ratings. `make release` runs it.
 """
 
 import json
@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +27,7 @@ _NAMES = (
     *(f"docs/{name}.md" for name in ("api", "customers", "designers", "package", "python")),
 )
 PAGES = tuple(_ROOT / name for name in _NAMES)
+RELEASED = (*PAGES, _ROOT / "docs" / "openapi.yaml", _ROOT / "data" / "README.md")  # `with_release` writes them
 _COLUMNS = 80
 _ADDRESS = "http://127.0.0.1:8000"  # as printed on the pages
 _BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=```)", re.DOTALL)
@@ -99,20 +101,23 @@ def _same(printed: str) -> str:
     return printed
 
 
-def with_manifest(text: str) -> str:
-    """A page or the OpenAPI document with the current release's versions and hashes in its examples."""
+def with_release(text: str) -> str:
+    """A page or the OpenAPI document with the current release's versions, hashes and counts of ratings."""
     manifest = {"datasetVersion": sepu.load().manifest.version} | msgspec.to_builtins(sepu.load().manifest)
     named = "|".join(name for name in manifest if name.endswith(("Version", "Sha256", "Count")))
     version, sha256 = manifest["version"], manifest["librarySha256"]
     text = re.sub(rf"(?m)(?<=^ {{20}})({named}): \S+$", lambda found: f"{found[1]}: {manifest[found[1]]}", text)
     text = re.sub(r"(?<= version: )\S+(?=\n +recordCount: )", version, text)
     text = re.sub(r"(?m)^\('[0-9.]+', '[0-9a-f]{16}'\)$", f"({version!r}, {sha256[:16]!r})", text)
-    return re.sub(r"(?<=\bdataset )\d+\.\d+\.\d+", version, text)
+    text = re.sub(r"(?<=\bdataset )\d+\.\d+\.\d+", version, text)
+    for rating, count in Counter(record.reliability for record in sepu.load()).items():
+        text = re.sub(rf"\b\d+(?=\s(are\s)?{rating}\b|(\scolours)?\s\(`{rating}`\))", f"{count}", text)
+    return text
 
 
 def main() -> None:
-    for path in (*PAGES, _ROOT / "docs" / "openapi.yaml"):
-        path.write_text(with_manifest(path.read_text("utf-8")), "utf-8")
+    for path in RELEASED:
+        path.write_text(with_release(path.read_text("utf-8")), "utf-8")
     with (
         tempfile.TemporaryDirectory(prefix="sepu-docs-") as directory,
         database(None, Path(directory), create=True) as url,

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from PIL import Image
 from tests.curl import Ask, by_curl, by_python, needs_curl
-from tests.docs.examples import PAGES, reader, with_answers
+from tests.docs.examples import PAGES, RELEASED, reader, with_answers, with_release
 from tests.harness.serving import Server
 from tools.capacity import capacity
 from tools.site.errors import MISTAKES
@@ -101,6 +101,12 @@ def test_customers_are_shown_the_attribution_to_keep() -> None:
     page = (ROOT / "data" / "README.md").read_text("utf-8")
     rights = json.loads((ROOT / "data" / "release" / "rights.json").read_text("utf-8"))
     assert [line[4:] for line in page.splitlines() if line.startswith("> - ")] == [of["attribution"] for of in rights]
+
+
+@pytest.mark.parametrize("page", RELEASED, ids=lambda page: page.name)
+def test_pages_have_the_counts_of_this_library(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert with_release(text) == text
 
 
 @pytest.mark.parametrize("name", PICTURES)
