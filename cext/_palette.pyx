@@ -64,7 +64,7 @@ cdef int find_difference(name) except -1:
 
 # The nearest colours of a palette; docs/develop/matching.md proves that the search finds what a full scan finds.
 
-# The most that rounding can change a difference or its lower bound: relative, and absolute where squares underflow.
+# The greatest rounding error in a difference or its lower bound: relative, and absolute where squares underflow.
 cdef double RELATIVE_ERROR = 1e-12, LEAST_ERROR = 1e-150
 
 

@@ -27,7 +27,7 @@ from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import Session, SessionLost
 
 # Sessions for batches (the second is used while the first is slow), for single calls, and for probes. Without batches,
-# isolated accounts share BATCH_SESSIONS, and all others share SINGLE_SESSIONS.
+# BATCH_SESSIONS serves only isolated accounts, and SINGLE_SESSIONS all others.
 BATCH_SESSIONS = 2
 SINGLE_SESSIONS = 3
 PROBE_SESSIONS = 1
@@ -75,7 +75,7 @@ class Batcher:
         await self.batches.open()
 
     async def close(self) -> None:
-        """Ends the sessions. Requires that no call is waiting."""
+        """Ends the sessions. No call may be waiting."""
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
         for lane in self._lanes:

@@ -78,7 +78,7 @@ class BatcherThread:
         return self._batcher.callers
 
     def _ask(self, ask: Callable[[Done], None]) -> object:
-        """Calls `ask` in the batcher's thread, and waits for the answer a bit longer than the batcher may take."""
+        """Calls `ask` in the batcher's thread, and waits slightly longer than the batcher may take to answer."""
         answers: SimpleQueue[object] = SimpleQueue()
 
         def called() -> None:

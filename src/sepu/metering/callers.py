@@ -9,7 +9,7 @@ from sepu.metering.commands import RATE_LIMITED, UNAUTHORIZED
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.key_format import Credential, KeyTags, account_named_in
 
-# The refusals to remember, and how many more requests each lets through. A rate limit may end at any moment;
+# The refusals to remember, and how many later requests still reach the ledger. A rate limit may end at any moment;
 # a revocation is final.
 REMEMBERED = {RATE_LIMITED: limits.batches.LIMITED_CALLS, UNAUTHORIZED: 0}
 

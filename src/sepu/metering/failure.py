@@ -14,7 +14,7 @@ from sepu.metering.session import SessionLost, UnreadableValueError
 
 log = logging.getLogger("sepu.ledger")
 
-# The only messages of psycopg and libpq that we log. Others may quote part of a connection string. `_HOST` excludes @:
+# The only psycopg and libpq messages that we log. Others may quote part of a connection string. `_HOST` excludes @:
 # if a password has an unescaped @, libpq treats what follows as the host.
 _HOST = r"[\w./:%-]+"
 _KNOWN_CAUSE = re.compile(

@@ -1,4 +1,4 @@
-"""The meters: what is charged for. Code that handles every meter loops over `METERS`.
+"""The meters: what we charge for. Code that handles every meter loops over `METERS`.
 
 A new meter needs a line here, and a migration that gives each plan a limit for it (`sepu.plan_limit`).
 """

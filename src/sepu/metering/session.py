@@ -48,7 +48,7 @@ class SessionLost(Exception):  # noqa: N818
 
 
 class Session:
-    """Runs one statement at a time. Ends when the server closes it or is late; does not cancel a late statement."""
+    """Runs one statement at a time. Ends when the server closes it or answers late; never cancels a statement."""
 
     def __init__(self, connection: psycopg.AsyncConnection[Any], seconds: float) -> None:
         self.key_secret = b""  # for the tags of API keys; `connect` reads it
@@ -78,7 +78,7 @@ class Session:
         """Connects. If a statement takes longer than `seconds`, the session is over.
 
         Raises:
-            psycopg.Error: the server is missing, refuses us, or does not answer the first statement; its synchronous
+            psycopg.Error: the server is down, refuses us, or does not answer the first statement; its synchronous
                 standby is silent; or a setting breaks a guarantee of the ledger.
             TimeoutError: the server does not accept the connection in time.
         """

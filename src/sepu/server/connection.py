@@ -115,7 +115,7 @@ class Connection(asyncio.BufferedProtocol):
         self._keep_alive = True  # our checks allow it; the parser must too
         self._body: list[bytes] = []
         self._body_bytes = 0
-        self._other_bytes = 0  # bytes parsed after the request's first slice, less body
+        self._other_bytes = 0  # bytes parsed after its first slice, minus body bytes
         # The requests already parsed.
         self._requests: deque[_Request] = deque()
         self._current: _Request | None = None
@@ -175,7 +175,7 @@ class Connection(asyncio.BufferedProtocol):
                 del self._owner.addresses[self._address]
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        """Returns the worker's buffer. Its content is parsed or copied before another connection uses it."""
+        """Returns the worker's buffer. Its data is parsed or copied before another connection uses it."""
         return self._owner.buffer
 
     def buffer_updated(self, nbytes: int) -> None:

@@ -3,7 +3,7 @@
 --
 -- The time is an argument so that a test can cross into another month. Its default is the database's clock.
 -- Each statement of a request reads or writes one table, by its primary key.
--- A lock wait ends before the worker stops waiting, so the worker usually learns that the call failed without effect.
+-- Lock waits time out before the worker does, so it usually learns that the call failed and changed nothing.
 --
 -- The functions that the service calls run with the owner's rights, so the service's role needs none on the tables,
 -- except to read sepu.migration. Only the owner may call the others. No call depends on the caller's search path. A
@@ -261,8 +261,8 @@ begin
 
     v.period := to_char(p_now at time zone 'UTC', 'YYYY-MM');
     loop
-        -- A charge over the limit does not lock the counter. The lock would be written to the WAL, and the refusal
-        -- would wait for the disk.
+        -- A charge over the limit does not lock the counter. Locking writes to the WAL, so the refusal would wait for
+        -- the disk.
         update sepu.usage u set committed = u.committed + p_units
          where u.account_id = p_account_id and u.period = v.period and u.meter = p_meter
            and p_units <= v_plan_limit + u.granted - u.committed - u.reserved
@@ -335,7 +335,7 @@ $$;
 -- 2. Functions that the service calls.
 --
 -- A function for batches, `..._each`, serves several requests in one transaction. `at` is a request's 1-based position
--- in the arrays. Requests are served in the order of their accounts, so that two batches do not deadlock. The lock
+-- in the arrays. Requests are served in account order, so that two batches do not deadlock. The lock
 -- timeout is shorter because all requests in the batch wait, and the worker can send them again. If the function fails,
 -- the error's detail is the position of the request to blame.
 create or replace function sepu.admit(
@@ -478,8 +478,8 @@ end $$;
 
 -- 3. Functions that operators' commands call.
 
--- Deletes up to p_limit of a counter's results that are older than p_days, and adds their units to the counter's pruned
--- and dated units and to the totals for each day and key.
+-- Deletes up to p_limit of a counter's results older than p_days. Adds their units to the counter's `pruned` and
+-- `dated`, and to the total for each day and key.
 --
 -- Locks the counter first, as a charge does. The counter must exist: this is not checked.
 -- Finds the account's results by primary key, even if the statistics are old. An index on created_at would cost each
@@ -523,7 +523,7 @@ begin
 end $$;
 
 -- Adds units to a counter's limit (a grant) or takes them off its bill (a credit), once for each adjustment id. A
--- negative number does the opposite. A refusal leaves at most an empty counter. The outcomes:
+-- negative number does the opposite. A refusal at most adds an empty counter. The outcomes:
 --   added
 --   repeated: the same adjustment was added before
 --   other: the id belongs to another adjustment
@@ -531,7 +531,7 @@ end $$;
 --   ahead: the month cannot be credited yet
 --   below, beyond: the units are outside lowest..highest
 --
--- The caller has locked the account, so nobody else adds the same id. This locks the counter, and charges wait for it
+-- The caller has locked the account, so nobody else can add this id. This locks the counter, and charges wait for it
 -- until the transaction ends, so the caller must end it immediately.
 create or replace function sepu.adjust_usage(
     p_account_id text, p_adjustment_id uuid, p_kind text, p_period text, p_meter text, p_units integer, p_plan_limit integer,
