@@ -24,7 +24,7 @@ DAY = timedelta(days=1)
 TICK = timedelta(microseconds=1)
 PLAN_MOST = 2_000_000_000
 MOST = 2**31 - 1
-INVALID, OUT_OF_BOUNDS = "22023", "23514"  # SQLSTATEs for parameters that no server sends
+INVALID = "22023"  # the SQLSTATE for parameters that no server sends
 
 
 class Refused(Exception):  # noqa: N818  # a result, not a fault
@@ -171,12 +171,10 @@ class Model:
         limit = plan["limits"][charge.meter] + counter["granted"]
         if stored:
             return ("replayed", period, limit, counter["committed"], counter["reserved"], stored["body"])
+        if not (charge.units >= 1 and 8 <= len(charge.key) <= 128 and 2 <= len(charge.body) <= 65536):
+            raise Fails(INVALID)
         if counter["committed"] + counter["reserved"] + charge.units > limit:
             return ("quota_exceeded", period, limit, counter["committed"], counter["reserved"], None)
-        if not (8 <= len(charge.key) <= 128 and 2 <= len(charge.body) <= 65536):
-            raise Fails(INVALID)
-        if charge.units < 1:
-            raise Fails(OUT_OF_BOUNDS)
         committed = counter["committed"] + charge.units
         self.usage[account_id, period, charge.meter] = {**counter, "committed": committed}
         self.stored_result[account_id, charge.key] = {

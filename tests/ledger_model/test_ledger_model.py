@@ -201,7 +201,9 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(
         those=st.lists(asked, max_size=5),
-        wrong=st.sampled_from([{"meter": "color_taste"}, {"body": b"x"}, {"key": "short"}, {"units": 0}]),
+        wrong=st.sampled_from(
+            [{"meter": "color_taste"}, {"body": b"x"}, {"key": "short"}, {"units": 0}, {"units": -1}]
+        ),
         at=which,
         alone=st.booleans(),
     )

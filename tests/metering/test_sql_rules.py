@@ -203,6 +203,28 @@ def test_every_constraint_and_index_is_led_by_the_account(connection: Connection
     assert [row for row in led if row[2] != "account_id"] == []
 
 
+def called_by_the_service() -> set[str]:
+    """The functions that the service may call, and those that they call."""
+    bodies = functions()
+    granted = re.findall(r"grant execute on function (.*?) to ", statements.statement("grant_service"))
+    found: set[str] = set()
+    due = {name for names in granted for name in re.findall(r"sepu\.(\w+)", names)}
+    while due:
+        found |= due
+        due = {name for each in due for name in re.findall(r"\bsepu\.(\w+)\(", bodies[each]) if name in bodies} - found
+    return found
+
+
+def test_no_table_that_a_request_writes_has_a_check(connection: Connection) -> None:
+    writes = r"\b(?:insert\s+into|update|delete\s+from)\s+sepu\.(\w+)"
+    written = {table for name in called_by_the_service() for table in re.findall(writes, functions()[name])}
+    assert {"api_key", "quota_event", "stored_result", "usage"} < written
+    checks = "select t.relname, c.conname from pg_constraint c join pg_class t on t.oid = c.conrelid "
+    found = rows(connection, checks + "where t.relnamespace = 'sepu'::regnamespace and c.contype = 'c'")
+    assert {"account", "plan"} < {table for table, _ in found}
+    assert [row for row in found if row[0] in written] == []
+
+
 def test_every_table_has_a_primary_key(connection: Connection) -> None:
     keyless = (
         "select relname from pg_class where relnamespace = 'sepu'::regnamespace and relkind = 'r' "

@@ -41,6 +41,9 @@ class Difference(msgspec.Struct, frozen=True, rename="camel"):
     """Units of `committed` that are not billed."""
     credits: int | None
     """The units of the credits; None if there are neither grants nor credits."""
+    invalid: int
+    """How many of its rows sepu never writes: a result of less than one unit, an event whose threshold its charge did
+    not reach, or the counter itself with a negative number or `pruned` above `committed`."""
 
 
 class Audit(msgspec.Struct, frozen=True, rename="camel"):

@@ -8,6 +8,7 @@ import psycopg
 from sepu import limits
 from sepu.admin.history import forget_names, recording
 from sepu.admin.naming import find_account
+from sepu.admin.prune import prune_results
 from sepu.database.statements import run, value
 from sepu.errors import SepuError
 
@@ -28,7 +29,7 @@ def erase_account(connection: psycopg.Connection, account_id: str) -> Erased:
 
     Raises:
         AccountError: no such account.
-        SepuError: results are stored that no counter has charged.
+        SepuError: stored results do not add up to what their counter was charged, or have none.
     """
     account_id = find_account(connection, account_id)
     with connection.transaction():
@@ -59,6 +60,6 @@ def _erase_results(connection: psycopg.Connection, account_id: str, period: str,
     most = limits.retention.RESULTS
     results, deleted = 0, most
     while deleted == most:
-        ((deleted, _),) = run(connection, "prune_results", days=0, limit=most, **counter).fetchall()
+        deleted, _ = prune_results(connection, 0, counter, most)
         results += deleted
     return results

@@ -76,7 +76,7 @@ def naming(name: str | None, external_id: str | None) -> Iterator[None]:
     try:
         yield
     except psycopg.errors.CheckViolation as error:
-        about_name = (error.diag.constraint_name or "").endswith("_name_form")
+        about_name = error.diag.constraint_name == "name_form"
         raise AccountError(_BAD_NAME if about_name else _BAD_EXTERNAL_ID) from error
     except psycopg.errors.UniqueViolation as error:
         raise AccountError(f"the external id {external_id!r} is that of another key of this account") from error

@@ -31,7 +31,7 @@ def prune(connection: psycopg.Connection, days: int) -> Generator[PrunedBatch]:
     The history records a prune that deletes any. Counters are taken in order, so two prunes cannot deadlock.
 
     Raises:
-        SepuError: a counter has charged less than its results.
+        SepuError: stored results do not add up to what their counter was charged.
     """
     recorded = False
     after = {"account_id": "", "period": "", "meter": ""}
@@ -43,7 +43,7 @@ def prune(connection: psycopg.Connection, days: int) -> Generator[PrunedBatch]:
             with connection.transaction():
                 while counters and results < limits.retention.RESULTS:
                     room = limits.retention.RESULTS - results
-                    deleted, freed = _prune_results(connection, days, counters[0], room)
+                    deleted, freed = prune_results(connection, days, counters[0], room)
                     results += deleted
                     units += freed
                     if deleted and not recorded:
@@ -54,6 +54,23 @@ def prune(connection: psycopg.Connection, days: int) -> Generator[PrunedBatch]:
             yield PrunedBatch(results, units)
 
 
+def prune_results(connection: psycopg.Connection, days: int, counter: dict[str, str], limit: int) -> tuple[int, int]:
+    """Deletes up to `limit` of a counter's results older than `days`. Returns their number and their units.
+
+    Raises:
+        SepuError: the results do not add up to what the counter was charged.
+    """
+    try:
+        ((results, units),) = run(connection, "prune_results", days=days, limit=limit, **counter).fetchall()
+    except (psycopg.errors.InvalidParameterValue, psycopg.errors.CheckViolation) as error:
+        raise SepuError(
+            f"what account {counter['account_id']} stored of {counter['meter']} in {counter['period']} does not add up "
+            "to what it was charged",
+            "audit",
+        ) from error
+    return results, units
+
+
 def prune_deliveries(connection: psycopg.Connection, days: int) -> int:
     """Forgets how events older than `days` were delivered. The events stay."""
     return run(connection, "prune_deliveries", days=days).rowcount
@@ -62,15 +79,3 @@ def prune_deliveries(connection: psycopg.Connection, days: int) -> int:
 def _next_prunable(connection: psycopg.Connection, days: int, after: dict[str, str]) -> list[dict[str, str]]:
     rows = run(connection, "next_prunable", days=days, limit=limits.retention.COUNTERS, **after).fetchall()
     return [dict(zip(after, row, strict=True)) for row in rows]
-
-
-def _prune_results(connection: psycopg.Connection, days: int, counter: dict[str, str], limit: int) -> tuple[int, int]:
-    try:
-        ((results, units),) = run(connection, "prune_results", days=days, limit=limit, **counter).fetchall()
-    except psycopg.errors.CheckViolation as error:
-        raise SepuError(
-            f"account {counter['account_id']} stored more of {counter['meter']} in {counter['period']} than it was "
-            "charged",
-            "audit",
-        ) from error
-    return results, units

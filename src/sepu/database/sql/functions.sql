@@ -259,6 +259,12 @@ begin
         return v;
     end if;
 
+    -- Checked here, because check constraints on the tables would make each charge cost more. Nulls are refused too.
+    if (p_units >= 1 and length(p_idempotency_key) between 8 and 128 and octet_length(p_fingerprint) = 32
+        and octet_length(p_body) between 2 and 65536) is not true then
+        raise exception using errcode = '22023',
+            message = 'no units, or idempotency key, fingerprint or body of invalid length';
+    end if;
     v.period := to_char(p_now at time zone 'UTC', 'YYYY-MM');
     loop
         -- A charge over the limit does not lock the counter. Locking writes to the WAL, so the refusal would wait for
@@ -288,11 +294,6 @@ begin
         on conflict (account_id, period, meter) do nothing;
     end loop;
 
-    -- Checked here, because check constraints on the table would make each charge cost more.
-    if not (length(p_idempotency_key) between 8 and 128 and octet_length(p_fingerprint) = 32
-            and octet_length(p_body) between 2 and 65536) then
-        raise exception using errcode = '22023', message = 'idempotency key, fingerprint or body of invalid length';
-    end if;
     insert into sepu.stored_result
         (account_id, idempotency_key, fingerprint, meter, units, period, body, created_at, key_id, request_id)
     values
@@ -481,7 +482,7 @@ end $$;
 -- Deletes up to p_limit of a counter's results older than p_days. Adds their units to the counter's `pruned` and
 -- `dated`, and to the total for each day and key.
 --
--- Locks the counter first, as a charge does. The counter must exist: this is not checked.
+-- Locks the counter first, as a charge does. Fails if the counter has not charged the units.
 -- Finds the account's results by primary key, even if the statistics are old. An index on created_at would cost each
 -- charge a write; reading the account's results at each prune costs less.
 create or replace function sepu.prune_results(
@@ -518,7 +519,11 @@ begin
     end loop;
     if results > 0 then
         update sepu.usage u set pruned = u.pruned + prune_results.units, dated = u.dated + prune_results.units
-         where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter;
+         where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter
+           and prune_results.units <= u.committed - u.pruned;
+        if not found then
+            raise exception using errcode = '22023', message = 'the counter has not charged these results';
+        end if;
     end if;
 end $$;
 
