@@ -259,7 +259,9 @@ def test_live_workers_follow_the_database_that_their_address_leads_to(first: Clu
 def test_the_trial_moves_to_a_postgres_of_ones_own(first: Cluster, second: Cluster, programs: Path) -> None:
     """By the commands of docs/deploy.md; the embedded Postgres may be newer than the other one."""
     page = (DOCS / "deploy.md").read_text().partition("## From the trial")[2]
-    (dump,) = re.findall(r"/bin/pg_dump'\)\" .*? (-n sepu .*?) > trial\.sql$", page, re.MULTILINE | re.DOTALL)
+    ((mask, dump),) = re.findall(
+        r"^\$ \((umask .*?); .*?/bin/pg_dump'\)\" .*? (-n sepu .*?) > trial\.sql\)$", page, re.MULTILINE | re.DOTALL
+    )
     (load,) = re.findall(r"^# psql service=sepu (.*) --file trial\.sql$", page, re.MULTILINE)
     script = second.directory / "trial.sql"
     first.initialise()
@@ -268,7 +270,7 @@ def test_the_trial_moves_to_a_postgres_of_ones_own(first: Cluster, second: Clust
         with serving("uvloop", service_url(url)) as server:
             issued = on_plan(connection)
             told = server.match(issued, "trial-01")
-        dumped = completed(["bash", "-ec", f"{first.programs}/pg_dump -d '{url}' {dump} > {script}"])
+        dumped = completed(["bash", "-ec", f"({mask}; {first.programs}/pg_dump -d '{url}' {dump} > {script})"])
         assert dumped.returncode == 0, dumped.stderr
 
     own = Cluster(second.directory, programs=programs)

@@ -184,6 +184,24 @@ def test_a_log_is_judged(
     assert run("charges", ACCOUNT, "--log", "-", given="").stderr == "sepu: nothing was found\n"
 
 
+def test_the_logs_of_two_nodes_are_judged_as_one_in_order_of_time(
+    run: Run, charged: Credential, tmp_path: Path
+) -> None:
+    """A retry often reaches another node than its original."""
+    logs = {}
+    for name, minutes in (("a", (0, 2)), ("b", (1, 3))):
+        entries = [entry(charged, 20 + n, 2, replayed=True, time=f"2031-01-01T00:0{n}:00Z") for n in minutes]
+        logs[name] = "".join(f"{json.dumps(each)}\n" for each in entries)
+        (tmp_path / name).write_text(logs[name])
+    options = [word for name in logs for word in ("--log", str(tmp_path / name))]
+    expected = [(request_id(20 + n), "replay") for n in range(4)]
+    for done in (run("charges", ACCOUNT, *options, "--json"),
+                 run("charges", ACCOUNT, "--log", "-", *options[2:], "--json", given=logs["a"])):  # fmt: skip
+        assert [(each["requestId"], each["outcome"]) for each in lines(done)] == expected
+    assert_failed(run("charges", ACCOUNT, *options[:2], *options[:2]), "twice with the same file", status=2)
+    assert_failed(run("charges", ACCOUNT, *options, "--log", f"{tmp_path}/c"), "No such file", status=2)
+
+
 def test_a_log_is_judged_in_a_range_of_time(run: Run, charged: Credential) -> None:
     times = ["2031-01-01T00:00:00Z", "2031-01-01T12:00:00+12:00", "2031-01-01T00:30:00Z", "2031-01-01T01:00:00Z"]
     no_times = ["2031-01-01T00:30:00", "0001-01-01T00:00:00+14:00"]

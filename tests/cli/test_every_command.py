@@ -61,6 +61,15 @@ def test_every_command_speaks_json_and_has_an_example_of_what_it_takes(path: tup
     assert rest == []
 
 
+@pytest.mark.parametrize("path", LEAVES, ids=" ".join)
+def test_an_option_is_repeatable_or_refused_when_it_is_given_twice(path: tuple[str, ...]) -> None:
+    for option in LEAVES[path].params:
+        if isinstance(option, click.Option) and not option.multiple:
+            words = [option.opts[0]] if option.is_flag else [option.opts[0], "x"]
+            done = invoke(*path, *words, *words)
+            assert_failed(done, f"{option.opts[0]} is given twice; only one counts, so give it once", status=2)
+
+
 @pytest.mark.parametrize("path", sorted(ON_A_DATABASE), ids=" ".join)
 def test_without_a_database_a_command_says_where_it_looked_and_makes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: tuple[str, ...]

@@ -55,6 +55,27 @@ def test_a_rotation_from_both_sides(run: Run, pair: Pair, account_id: str, tmp_p
     assert (opened["apiKey"], opened["accountId"], opened["expiresAt"]) == (key, account_id, None)
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_an_accounts_first_key_is_a_receipt_that_can_be_printed_again(run: Run, pair: Pair, form: list[str]) -> None:
+    done = run("account", "create", "--external-id", "cus_1", "--public-key", pair.public, *form)
+    assert "sepu_" not in done.stdout, "nobody but the customer sees the key"
+    assert done.stderr.startswith(f"sepu: the public key's thumbprint is {pair.thumbprint}; the customer must confirm")
+    made = json.loads(done.stdout) if form else dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert list(made) == ["accountId", "planId", "keyId", "thumbprint", "receipt", "expiresAt"]
+    opened = printed(run("receipt", "open", pair.private, made["receipt"], "--json"))
+    assert (opened["accountId"], opened["keyId"]) == (made["accountId"], made["keyId"])
+    (key,) = lines(run("key", "list", "cus_1", "--json"))
+    assert (key["keyId"], key["state"], key["expiresAt"]) == (made["keyId"], "valid", None)
+    again = run("key", "rotate", "cus_1", "--public-key", pair.public)
+    assert again.stdout.strip() == made["receipt"]
+
+
+def test_a_first_key_for_a_wrong_public_key_makes_no_account(run: Run, pair: Pair) -> None:
+    assert_failed(run("account", "create", "--public-key", pair.private), "private")
+    assert_failed(run("account", "create", "--public-key", f"{pair.public}.no"), "No such file", status=2)
+    assert lines(run("account", "list", "--json")) == []
+
+
 def test_repeating_a_rotation(run: Run, pair: Pair, account_id: str) -> None:
     rotate = ("key", "rotate", account_id, "--public-key", pair.public)
     first = printed(run(*rotate, "--grace", "12h", "--json"))

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -96,47 +97,117 @@ def test_an_export_of_a_month(run: Run, connection: psycopg.Connection, customer
         done = printed(run(added[0], "add", "cus_1", "color_match", *added[1:], "--reason", "fair", "--json"))
         assert (done["kind"], done["units"], done["reason"]) == (added[0], int(added[1]), "fair")
     assert printed(run("account", "show", "cus_1", "--json"))["matchLimit"] == 2600
-    exported = lines(run("export-usage", THIS, "--json"))
+    exported = lines(run("export-usage", "--draft", THIS, "--json"))
     found = {line["meter"]: [(each["what"], each["from"], each["to"]) for each in line["changes"]] for line in exported}
     assert found == {
         "color_match": [("limit", 2000, 2100), ("requestsPerMinute", 120, 150)],
         "color_search": [("requestsPerMinute", 120, 150)],
     }
-    told = text(run("export-usage", THIS))
-    assert told.count("Z requestsPerMinute 120 to 150\n") == 4
+    told = text(run("export-usage", "--draft", THIS))
+    assert told.count("Z requestsPerMinute 120 to 150,False,") == 4
     assert "\r" not in told
     ours = {"accountId": customer.account_id, "planId": "standard", "status": "suspended", "period": THIS}
     names = {"externalId": "cus_1", "name": "Silk"}
     assert [line["accountId"] for line in exported] == sorted(line["accountId"] for line in exported)
     meters = [line for line in exported if line["accountId"] == customer.account_id]
+    assert all(line.pop("readAt").startswith(THIS) for line in exported)
     assert [{name: value for name, value in line.items() if name != "changes"} for line in meters] == [
-        {**ours, "meter": meter, "limit": limit, "committed": committed, "reserved": 0, **billed, **names}
+        {
+            **ours,
+            "meter": meter,
+            "limit": limit,
+            "committed": committed,
+            "reserved": 0,
+            **billed,
+            **names,
+            "monthOver": False,
+        }
         for meter, limit, committed, billed in (
             ("color_match", 2600, 1900, {"granted": 500, "credited": 100, "toBill": 1800}),
             ("color_search", 1000, 0, {"granted": 0, "credited": 0, "toBill": 0}),
         )
     ]
-    for row, line in zip(rows(run("export-usage", THIS)), exported, strict=True):
+    for row, line in zip(rows(run("export-usage", "--draft", THIS)), exported, strict=True):
+        assert row.pop("readAt").startswith(THIS)
         assert list(row) == list(line)
         row.pop("changes")
         assert row == {name: "" if line[name] is None else str(line[name]) for name in row}
+
+
+def test_a_month_that_is_not_over_is_exported_as_a_draft_only(run: Run, customer: IssuedKey) -> None:
+    for form in ((), ("--json",)):
+        done = run("export-usage", THIS, *form)
+        assert_failed(done, f"the month {THIS} is not over; --draft exports it as it is now")
+        for month, options, over in ((THIS, ["--draft"], False), (LAST, [], True), (LAST, ["--draft"], True)):
+            done = run("export-usage", month, *options, *form)
+            found = lines(done) if form else rows(done)
+            assert {str(line["monthOver"]) for line in found} == {str(over)}
+            assert customer.account_id in {line["accountId"] for line in found}
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_an_export_says_what_changed_since_an_earlier_one(
+    run: Run, connection: psycopg.Connection, customer: IssuedKey, tmp_path: Path, form: list[str]
+) -> None:
+    (tmp_path / "earlier").write_text(run("export-usage", LAST, *form).stdout)
+    since = ("export-usage", LAST, "--since-export", str(tmp_path / "earlier"))
+    assert lines(run(*since, "--json")) == []
+    run("credit", "add", "cus_1", "color_match", "12", "--month", LAST, "--reason", "outage")
+    set_plan(connection, "standard", {"color_search": 1200})  # this month
+    (line,) = lines(run(*since, "--json"))
+    assert (line["accountId"], line["meter"], line["toBill"]) == (customer.account_id, "color_match", 18)
+    assert line["sinceExport"] == [
+        {"what": "credited", "from": 0, "to": 12}, {"what": "toBill", "from": 30, "to": 18}
+    ]  # fmt: skip
+    (row,) = rows(run(*since))
+    assert row["sinceExport"] == "credited 0 to 12; toBill 30 to 18"
+    with (tmp_path / "earlier").open("r+") as file:  # as if it had been made before an account was
+        kept = [each for each in file if "color_search" not in each]
+        file.seek(0)
+        file.truncate()
+        file.writelines(kept)
+    added = [line for line in lines(run(*since, "--json")) if line["meter"] == "color_search"]
+    assert {change["from"] for line in added for change in line["sinceExport"]} == {None}
+    left_out = run(*since, "--exclude-plan", "standard")
+    assert left_out.stderr.startswith("sepu: accounts of the earlier export that this one leaves out: ")
+    assert customer.account_id in left_out.stderr
+
+
+def test_an_earlier_export_is_read_with_care(run: Run, customer: IssuedKey, tmp_path: Path) -> None:
+    assert customer
+    good = run("export-usage", LAST).stdout
+    header = good.partition("\n")[0]
+    for content, message in (
+        (b"", "has no row of sepu export-usage"),
+        (header.encode(), "has no row"),
+        (b"\xff\xfe", "it is not UTF-8"),
+        (good.encode() + b"a,b,c\n", "row 3 is not one of sepu export-usage"),
+        (b"{" * 100_000, "row 1 is not one"),
+        (b"{}\n", "row 1 is not one"),
+        (good.replace(LAST, "2020-01").encode(), f"is an export of 2020-01, not of {LAST}"),
+        (f'{header}\n"{"x" * 200_000}'.encode(), "row 1 is not one"),
+    ):
+        (tmp_path / "earlier").write_bytes(content)
+        done = run("export-usage", LAST, "--since-export", str(tmp_path / "earlier"))
+        assert_failed(done, message, status=2)
+    assert_failed(run("export-usage", LAST, "--since-export", "no/file"), "No such file", status=2)
 
 
 def test_a_plan_is_left_out_of_a_month(run: Run, connection: psycopg.Connection) -> None:
     for plan_id in ("test", "trial", "gold"):
         set_plan(connection, plan_id, {"color_match": 1, "color_search": 1}, requests_per_minute=1)
         accounts.create_account(connection, plan_id, "a,test,b")
-    command = ("export-usage", THIS, "--exclude-plan", "test", "--exclude-plan", "trial")
+    command = ("export-usage", "--draft", THIS, "--exclude-plan", "test", "--exclude-plan", "trial")
     for told in (rows(run(*command)), lines(run(*command, "--json"))):
         assert [line["planId"] for line in told] == ["gold"] * len(METERS)
-    assert_failed(run("export-usage", THIS, "--exclude-plan", "tset"), "there is no plan 'tset'")
+    assert_failed(run("export-usage", "--draft", THIS, "--exclude-plan", "tset"), "there is no plan 'tset'")
 
 
 def test_no_text_is_a_formula_in_a_csv(run: Run, connection: psycopg.Connection) -> None:
     formulas = ["=1+1", "+1", "-1", "@SUM(A1)", "＝1", "= ,\"'"]
     for name in (*formulas, "Silk = Co."):
         accounts.create_account(connection, "standard", name)
-    for command in (("account", "list", "--csv"), ("export-usage", THIS)):
+    for command in (("account", "list", "--csv"), ("export-usage", "--draft", THIS)):
         found = {line["name"] for line in rows(run(*command))}
         assert found == {"Silk = Co.", *(f"'{name}" for name in formulas)}, command
     assert {line["name"] for line in lines(run("account", "list", "--json"))} == {"Silk = Co.", *formulas}
@@ -145,13 +216,14 @@ def test_no_text_is_a_formula_in_a_csv(run: Run, connection: psycopg.Connection)
 @pytest.mark.usefixtures("customer")
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_a_bar_on_the_terminal_takes_nothing_from_the_file(run: Run, ledger_url: str, form: list[str]) -> None:
-    command = ("export-usage", THIS, *form)
+    command = ("export-usage", "--draft", THIS, *form)
     environment = {**os.environ, "SEPU_DATABASE_URL": ledger_url, "TERM": "xterm"}
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb"), os.fdopen(theirs, "rb"):
         told = subprocess.check_output([SEPU, *command], env=environment, stderr=theirs, text=True, timeout=60)
         shown = os.read(ours, 65536).decode()
-    assert told == text(run(*command))
+    later, then = (re.sub(r"[0-9-]{10}T[0-9:]{8}Z", "TIME", each) for each in (text(run(*command)), told))
+    assert later == then
     assert len(told.splitlines()) >= 2
     assert "accounts" in shown
     assert "standard" not in shown
@@ -172,7 +244,7 @@ def test_a_reader_that_goes_away(ledger_url: str, connection: psycopg.Connection
     charges = ("charges", issued.account_id)
     for command in (
         ("account", "list"),
-        ("export-usage", THIS),
+        ("export-usage", "--draft", THIS),
         (*charges, "--limit", "0"),
         (*charges, "--duplicates"),
     ):

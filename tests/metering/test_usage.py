@@ -3,12 +3,12 @@
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from psycopg import Connection
+from psycopg import Connection, Rollback
 from tests.metering.conftest import Customer, MakeCustomer, OpenSession
 
 from sepu.admin import accounts, export
 from sepu.admin.audit import audit
-from sepu.admin.export import check_begun, count_exported, export_usage
+from sepu.admin.export import check_begun, count_exported, export_usage, why_unfinished
 from sepu.admin.plans import delete_plan, set_plan
 from sepu.admin.prune import prune
 from sepu.admin.usage import days_of_month, nearest_limits
@@ -97,6 +97,33 @@ def test_a_month_that_has_not_begun(connection: Connection) -> None:
     for period in (f"{NOW + timedelta(days=32):%Y-%m}", "9999-12"):
         with pytest.raises(SepuError, match=f"the month {period} has not begun"):
             check_begun(connection, period)
+
+
+def test_a_month_is_not_over_while_a_transaction_of_it_may_run(
+    connection: Connection, session: OpenSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "_DRAIN_SECONDS", 0.0)
+    assert why_unfinished(connection, THIS) == f"the month {THIS} is not over"
+    assert why_unfinished(connection, LAST) is None
+    charging = session()
+    with charging.transaction():
+        pid = charging.info.backend_pid
+        assert [f"of process {pid}" in each for each in export._running(connection, THIS)] == [True]
+        assert why_unfinished(connection, LAST) is None, "it began after that month"
+        with connection.transaction():  # a role that may not see when another's transaction began
+            connection.execute("create role sepu_blind; set local role sepu_blind")
+            assert f"may have begun in {LAST} are still running: " in str(why_unfinished(connection, LAST))
+            raise Rollback
+    assert export._running(connection, THIS) == set()
+
+
+def test_an_export_waits_for_the_transactions_of_its_month(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [{"of the month"}, {"of the month", "of the next"}, {"of the next"}]
+    monkeypatch.setattr(export, "_running", lambda *_: found.pop(0))
+    assert why_unfinished(connection, LAST) is None
+    assert found == []
 
 
 def test_it_is_of_one_moment(

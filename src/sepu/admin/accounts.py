@@ -1,12 +1,13 @@
 """Makes, names, lists, moves and suspends customers' accounts."""
 
-from collections.abc import Generator, Mapping
-from contextlib import closing
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Literal, LiteralString, TypedDict, Unpack
 
 import psycopg
+from joserfc.jwk import RSAKey
 from psycopg import sql
 
 from sepu.admin.charges import charged_account
@@ -14,6 +15,7 @@ from sepu.admin.history import recording
 from sepu.admin.keys import IssuedKey, issue_key
 from sepu.admin.naming import AccountError, claim_external_id, find_account, lock_account, naming
 from sepu.admin.plans import check_limits, no_plan
+from sepu.admin.rotation import Rotation, rotate_key
 from sepu.database.statements import run, statement, stream, value
 from sepu.metering.key_format import account_of, new_account_id
 from sepu.metering.meters import METERS
@@ -97,6 +99,39 @@ def create_account(
     Raises:
         AccountError: no such plan, the name or external id is malformed, or another account has the external id.
     """
+    with _creating(connection, plan_id, name, external_id, expires_at) as account_id:
+        return issue_key(connection, account_id)
+
+
+def create_sealed_account(
+    connection: psycopg.Connection,
+    plan_id: str,
+    public_key: RSAKey,
+    name: str | None = None,
+    external_id: str | None = None,
+    expires_at: datetime | None = None,
+) -> tuple[str, Rotation]:
+    """Makes an account like `create_account`, with its first key encrypted to the customer's public key.
+
+    Returns the account's id, and the receipt as the account's first rotation: rotating with the same public key
+    returns it again.
+
+    Raises:
+        AccountError: as for `create_account`.
+    """
+    with _creating(connection, plan_id, name, external_id, expires_at) as account_id:
+        return account_id, rotate_key(connection, account_id, public_key, public_key.thumbprint(), timedelta())
+
+
+@contextmanager
+def _creating(
+    connection: psycopg.Connection,
+    plan_id: str,
+    name: str | None,
+    external_id: str | None,
+    expires_at: datetime | None,
+) -> Iterator[str]:
+    """Makes an account in one transaction with the block, which makes its first key; yields the account's id."""
     account_id = new_account_id()
     try:
         with connection.transaction(), naming(name, external_id):
@@ -104,7 +139,7 @@ def create_account(
                 claim_external_id(connection, account_id, external_id)
                 given = {"name": name or None, "external_id": external_id or None, "expires_at": expires_at}
                 run(connection, "create_account", account_id=account_id, plan_id=plan_id, **given)
-            return issue_key(connection, account_id)
+            yield account_id
     except psycopg.errors.ForeignKeyViolation as error:
         raise no_plan(plan_id) from error
 

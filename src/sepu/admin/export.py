@@ -5,6 +5,7 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby, pairwise
+from time import monotonic, sleep
 from typing import Any
 
 import psycopg
@@ -12,12 +13,16 @@ import psycopg
 from sepu.admin.history import PlanChange, read_moves
 from sepu.admin.usage import AccountUsage, account_usage, read_today
 from sepu.database import statements
-from sepu.database.connection import snapshot
+from sepu.database.connection import read_server, snapshot
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS
 
 _PAGE = 5000
-
+# For transactions that began in the month to end. A request's takes a second at most, unless a standby is silent.
+_DRAIN_SECONDS = 10.0
+_POLL_SECONDS = 0.1
+# Transactions that a message names.
+_NAMED = 5
 
 Allowances = list[tuple[datetime, int | None]]
 """What a plan allowed, and since when, oldest first. None: the plan was deleted."""
@@ -80,8 +85,39 @@ def check_begun(connection: psycopg.Connection, period: str) -> None:
         raise SepuError(f"the month {period} has not begun; it is {current}")
 
 
+def why_unfinished(connection: psycopg.Connection, period: str) -> str | None:
+    """Returns why the ledger may not have all charges of a UTC month yet; None once it has.
+
+    A charge belongs to the month in which its transaction began. So this waits some seconds for transactions that may
+    have begun before the month's end. Charges that it waited for are only in snapshots that are taken later.
+    """
+    if not statements.value(connection, "month_has_ended", period=period):
+        return f"the month {period} is not over"
+    if read_server(connection).is_standby:
+        return "this is a standby, which does not know what still runs on its primary"
+    until = monotonic() + _DRAIN_SECONDS
+    running = _running(connection, period)
+    while running and monotonic() < until:
+        sleep(_POLL_SECONDS)
+        running &= _running(connection, period)
+    if not running:
+        return None
+    named = "; ".join(sorted(running)[:_NAMED]) + ("; …" if len(running) > _NAMED else "")
+    return f"transactions that may have begun in {period} are still running: {named}"
+
+
+def _running(connection: psycopg.Connection, period: str) -> set[str]:
+    """Names the transactions that may have begun before a month's end, on all nodes."""
+    if statements.value(connection, "has_citus"):
+        query = psycopg.ClientCursor(connection).mogrify(statements.statement("list_running"), {"period": period})
+        rows = statements.run(connection, "list_running_on_all_nodes", statement=query).fetchall()
+    else:
+        rows = statements.run(connection, "list_running", period=period).fetchall()
+    return {each for (found,) in rows if found for each in found.split(", ")}
+
+
 def count_exported(connection: psycopg.Connection, period: str) -> int:
-    """Counts the accounts that were made before the UTC month was over."""
+    """Counts the accounts that `export_usage` returns."""
     return int(statements.value(connection, "count_exported", period=period))
 
 

@@ -8,14 +8,23 @@ from typing import Any, Literal
 import click
 from psycopg import Connection
 
-from sepu.admin import accounts
+from sepu.admin import accounts, receipts
 from sepu.admin.erase import erase_account
 from sepu.cli.decorators import prints_change, prints_fields, prints_rows
-from sepu.cli.output import F, Fields, columns, example, group, instant, members, percent
+from sepu.cli.files import first_bytes
+from sepu.cli.output import F, Fields, columns, example, group, instant, members, note, percent
 from sepu.cli.times import duration, ending, ending_or_none
 from sepu.metering.meters import METERS
 
-UNSEEN_KEY = "Nobody has seen the key: revoke it and issue another: sepu key revoke {keyId}; sepu key issue {accountId}"
+
+def replace_unseen_key(done: Fields) -> str:
+    """Returns what to do if a new key could not be printed."""
+    if "receipt" in done:
+        return f"To print the receipt: sepu key rotate {done['accountId']} --public-key FILE, with the same public key"
+    key_id, account_id = done["keyId"], done["accountId"]
+    return (
+        f"Nobody has seen the key: revoke it and issue another: sepu key revoke {key_id}; sepu key issue {account_id}"
+    )
 
 
 def naming_options(command: F) -> F:
@@ -49,20 +58,41 @@ def account() -> None:
 @account.command("create", epilog=example("account create --plan standard --name 'Silk & Co.' --external-id cus_8812"))
 @click.option("--plan", "plan_id", default="standard", show_default=True, help="Plan that sets its limits.")
 @click.option("--expires-at", type=ending, help="When it ends: an instant, or 14d from now.")
+@click.option(
+    "--public-key",
+    metavar="FILE",
+    type=first_bytes,
+    help="The customer's JWK; prints a receipt instead of the key. - reads standard input.",
+)
 @naming_options
-@prints_change(UNSEEN_KEY)
+@prints_change(replace_unseen_key)
 def create_account(
-    connection: Connection, plan_id: str, expires_at: datetime | None, name: str | None, external_id: str | None
+    connection: Connection,
+    plan_id: str,
+    expires_at: datetime | None,
+    public_key: bytes | None,
+    name: str | None,
+    external_id: str | None,
 ) -> Fields:
-    """Make an account with its first key. The key is shown this once."""
-    issued = accounts.create_account(connection, plan_id, name, external_id, expires_at)
-    return {
-        "accountId": issued.account_id,
-        "planId": plan_id,
-        "keyId": issued.key_id,
-        "apiKey": issued.api_key,
-        "expiresAt": instant(expires_at),
-    }
+    """Make an account with its first key. The key is shown this once.
+
+    With --public-key the key is encrypted, and nobody but the customer ever sees it.
+    """
+    ends = {"expiresAt": instant(expires_at)}
+    if public_key is None:
+        issued = accounts.create_account(connection, plan_id, name, external_id, expires_at)
+        shown = {"accountId": issued.account_id, "planId": plan_id, "keyId": issued.key_id}
+        return {**shown, "apiKey": issued.api_key, **ends}
+    to = receipts.public_key(public_key)
+    account_id, made = accounts.create_sealed_account(connection, plan_id, to, name, external_id, expires_at)
+    note_thumbprint(to.thumbprint())
+    shown = {"accountId": account_id, "planId": plan_id, "keyId": made.key_id}
+    return {**shown, "thumbprint": to.thumbprint(), "receipt": made.receipt, **ends}
+
+
+def note_thumbprint(thumbprint: str) -> None:
+    """Asks the operator to have the customer confirm a public key."""
+    note(f"the public key's thumbprint is {thumbprint}; the customer must confirm it before you send the receipt")
 
 
 @account.command("set", epilog=example("account set cus_8812 --name 'Silk and Company'"))

@@ -5,8 +5,9 @@ import io
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import date, datetime, timedelta
+from heapq import merge
 from itertools import count
 from typing import IO, Any
 
@@ -55,7 +56,13 @@ def _request_id(value: str) -> str:
 @range_options("charges, or requests of a log,")
 @click.option("--day", metavar="YYYY-MM-DD", type=utc_day, help="A UTC day, instead of --since and --until.")
 @click.option("--month", "period", metavar="YYYY-MM", type=month, help="A UTC month, instead.")
-@click.option("--log", "log_file", metavar="FILE", help="A request log, plain or gzipped; - reads standard input.")
+@click.option(
+    "--log",
+    "log_files",
+    metavar="FILE",
+    multiple=True,
+    help="A request log, plain or gzipped; - reads standard input. Repeatable: one for each node.",
+)
 @click.option("--duplicates", is_flag=True, help="Charges for the same input under another idempotency key.")
 @click.option(
     "--within",
@@ -79,7 +86,7 @@ def charges(
     until: datetime | None,
     day: date | None,
     period: str | None,
-    log_file: str | None,
+    log_files: tuple[str, ...],
     duplicates: bool,
     minutes: int,
     limit: int,
@@ -88,15 +95,18 @@ def charges(
     """Show what an account was charged for, the newest first; or whether requests were charged.
 
     With --request or --log it shows each request: charged, replay, not_charged or unknown, and why; --log with
-    --idempotency-key shows those with that key. With --duplicates it shows charges that look as if a client asked
-    twice, by default in the last 31 days. Only --request alone needs no ACCOUNT.
+    --idempotency-key shows those with that key. Several logs are shown as one, in order of time. With --duplicates it
+    shows charges that look as if a client asked twice, by default in the last 31 days. Only --request alone needs no
+    ACCOUNT.
     """
     form = form or "table"
     times = _range(since, until, day, period)
-    if log_file is not None or request_ids:
-        used = ("account_id", "request_ids", *(("log_file", "key", *_TIMES) if log_file else ()))
-        refuse_idle("--log" if log_file else "--request", used=used)
-        _check(connection, account_id, request_ids, log_file, key, times, form)
+    if log_files or request_ids:
+        used = ("account_id", "request_ids", *(("log_files", "key", *_TIMES) if log_files else ()))
+        refuse_idle("--log" if log_files else "--request", used=used)
+        if len(set(log_files)) < len(log_files):
+            raise click.UsageError("--log is given twice with the same file")
+        _check(connection, account_id, request_ids, log_files, key, times, form)
         return
     if account_id is None:
         raise click.UsageError("give an ACCOUNT; only --request works without one")
@@ -159,22 +169,24 @@ def _check(
     connection: Connection,
     account_id: str | None,
     request_ids: Sequence[str],
-    log_file: str | None,
+    log_files: Sequence[str],
     key: str | None,
     times: Range,
     form: Form,
 ) -> None:
-    if log_file is not None and account_id is None:
+    if log_files and account_id is None:
         raise click.UsageError("give an ACCOUNT; --log is compared with what it was charged for")
     missing = dict.fromkeys(request_ids)
     alone = False
 
     def statuses() -> Iterator[RequestStatus]:
         nonlocal alone
-        if log_file is not None and account_id is not None:
+        if log_files and account_id is not None:
             wanted = {*request_ids, *([key, idempotency_key_hash(account_id, key)] if key else [])}
-            with _open(log_file) as file:
-                for status in admin.check_log(connection, account_id, _wanted(file, wanted, times)):
+            with ExitStack() as files:
+                logs = [_wanted(files.enter_context(_open(name)), wanted, times) for name in log_files]
+                in_order = merge(*logs, key=lambda request: request.time)
+                for status in admin.check_log(connection, account_id, in_order):
                     missing.pop(status.request_id, None)
                     yield status
         for status in admin.check_requests(connection, account_id, missing):
@@ -184,7 +196,7 @@ def _check(
     echo_rows(columns(RequestStatus), map(members, statuses()), form, _in_table)
     if alone:
         whole = "--log FILE" if account_id else "sepu charges ACCOUNT --request … --log FILE"
-        more = "nor has this log" if log_file else f"what became of it is in the request log: {whole}"
+        more = "nor do the logs show it" if log_files else f"what became of it is in the request log: {whole}"
         note(f"the ledger has no charge of a request; {more}{_gone(connection, account_id)}")
 
 

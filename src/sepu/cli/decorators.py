@@ -86,10 +86,13 @@ def prints_fields(command: Callable[..., Fields]) -> Callable[..., None]:
 REPEATABLE = "Running it again changes nothing more"
 
 
-def prints_change(now: str = REPEATABLE) -> Callable[[Callable[..., Fields]], Callable[..., None]]:
+def prints_change(
+    now: str | Callable[[Fields], str] = REPEATABLE,
+) -> Callable[[Callable[..., Fields]], Callable[..., None]]:
     """Like `prints_fields`, for a command that changes something.
 
-    `now` is what to do if the fields cannot be printed; `{keyId}` in it stands for a field.
+    `now` is what to do if the fields cannot be printed: a text, in which `{id}` stands for a field, or a function of
+    the fields.
     """
 
     def decorate(command: Callable[..., Fields]) -> Callable[..., None]:
@@ -102,7 +105,7 @@ def prints_change(now: str = REPEATABLE) -> Callable[[Callable[..., Fields]], Ca
                     done = command(connection, **arguments)
             except DatabaseUnavailableError as error:
                 raise DatabaseError(f"{error}. It is not known whether this was done; see: sepu history") from error
-            with telling(done, now.format_map(done)):
+            with telling(done, now.format_map(done) if isinstance(now, str) else now(done)):
                 echo_fields(done, as_json)
 
         return printing

@@ -12,7 +12,7 @@ from sepu import limits
 from sepu.admin import keys, receipts
 from sepu.admin.naming import find_account
 from sepu.admin.rotation import rotate_key as rotated
-from sepu.cli.accounts import UNSEEN_KEY, naming_options
+from sepu.cli.accounts import naming_options, note_thumbprint, replace_unseen_key
 from sepu.cli.decorators import REPEATABLE, prints_change, prints_rows, with_connection
 from sepu.cli.files import first_bytes
 from sepu.cli.output import (
@@ -42,7 +42,7 @@ def key() -> None:
 @click.argument("account_id", metavar="ACCOUNT")
 @click.option("--expires-at", type=ending, help="When it ends: an instant, or 7d from now.")
 @naming_options
-@prints_change(UNSEEN_KEY)
+@prints_change(replace_unseen_key)
 def issue_key(
     connection: Connection, account_id: str, expires_at: datetime | None, name: str | None, external_id: str | None
 ) -> Fields:
@@ -120,7 +120,7 @@ def rotate_key(
                 f"this rotation was made at {instant(made.issued_at)}; nothing was changed, and older keys expire at "
                 f"{instant(made.older_keys_expire_at)}. A new key needs another --rotation-id"
             )
-        note(f"the public key's thumbprint is {thumbprint}; the customer must confirm it before you send the receipt")
+        note_thumbprint(thumbprint)
         echo(made.receipt)
 
 

@@ -41,7 +41,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Command(click.Command):
-    """A command that refuses options that exclude each other, such as --json and --csv."""
+    """A command that refuses a repeated option, and options that exclude each other, such as --json and --csv.
+
+    click itself would use the last of them and ignore the others.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parses the command line; click calls it."""
@@ -49,8 +52,12 @@ class _Command(click.Command):
             _, _, order = self.make_parser(ctx).parse_args(list(args))
             first: dict[str | None, click.Parameter] = {}
             for option in order:
-                if first.setdefault(option.name, option) is not option:
+                if option.name not in first:
+                    first[option.name] = option
+                elif first[option.name] is not option:
                     ctx.fail(f"{option.opts[0]} does nothing with {first[option.name].opts[0]}; take one of them")
+                elif not option.multiple:
+                    ctx.fail(f"{option.opts[0]} is given twice; only one counts, so give it once")
         return super().parse_args(ctx, args)
 
 
