@@ -172,6 +172,31 @@ def test_the_databases_clock_decides_when_a_key_ends(run: Run, monkeypatch: pyte
     assert len(lines(run("history", "--since", "1h", "--json"))) == 2
 
 
+def test_a_day_is_the_end_of_a_key_and_counts_as_a_whole(run: Run) -> None:
+    done = run("account", "create", "--expires-at", "2098-12-31")
+    assert "expiresAt  2099-01-01T00:00:00Z" in done.stdout
+    assert done.stderr == "sepu: 2098-12-31 is taken to its end in UTC: 2099-01-01T00:00:00Z\n"
+    account_id = lines(run("account", "list", "--json"))[0]["accountId"]
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    issued = json.loads(run("key", "issue", account_id, "--expires-at", today, "--json").stdout)
+    assert issued["expiresAt"] == f"{datetime.now(UTC) + timedelta(days=1):%Y-%m-%d}T00:00:00Z"
+
+
+def test_a_revoked_keys_end_is_no_end(run: Run) -> None:
+    account = created(run)
+    run("key", "revoke", account["keyId"])
+    done = run("key", "set", account["keyId"], "--expires-at", "30d")
+    assert done.stderr.startswith(f"sepu: {account['keyId']} stays revoked: its end changes nothing. ")
+    assert text(run("key", "set", account["keyId"], "--name", "old"))
+
+
+def test_keys_share_the_limits_of_their_account(run: Run) -> None:
+    done = run("key", "issue", created(run)["accountId"])
+    assert (
+        done.stderr == "sepu: all keys of an account share its limits; a staging system needs an account of its own\n"
+    )
+
+
 def test_a_keys_names_and_its_last_use(run: Run, connection: psycopg.Connection) -> None:
     account = created(run, "--external-id", "cus_1")
     used = printed(run("key", "issue", "cus_1", "--name", "web shop", "--external-id", "k-1", "--json"))

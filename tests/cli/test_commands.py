@@ -56,7 +56,7 @@ def test_what_does_not_exist_is_named(run: Run) -> None:
         "plan set tiny --match-limit -1 --search-limit 0 --requests-per-minute 1",
         "plan set tiny --match-limit 1 --search-limit 0 --requests-per-minute 0",
         *(f"key issue a --expires-at {never}" for never in ("2027-01-31T12:00:00", "tomorrow", "2000-01-01T00:00:00Z")),
-        *(f"account set a --expires-at {never}" for never in ("2020-01-31T12:00:00Z", "2099-01-31", "367d")),
+        *(f"account set a --expires-at {never}" for never in ("2020-01-31T12:00:00Z", "2020-01-31", "367d")),
         *(f"key rotate a --public-key /dev/null --grace {grace}" for grace in ("7", "-1d", "1.5h", "367d", "٣d")),
         *(f"export-usage {month}" for month in ("2026", "2026-13", "2026-00", "0000-01", "2026-01-01", "٢٠٢٦-01")),
         *(f"{command} 9999-12" for command in ("export-usage", "grant add a color_match 1 --reason fair --month")),
@@ -173,11 +173,22 @@ def test_an_audit_for_prometheus(run: Run, connection: psycopg.Connection, tmp_p
 
     def gauges() -> dict[str, float]:
         families = text_string_to_metric_families(file.read_text())
-        return {sample.name: sample.value for family in families for sample in family.samples}
+        return {
+            "".join((sample.name, *sample.labels.values())): sample.value
+            for family in families
+            for sample in family.samples
+        }
 
     started = time.time()
     text(run(*audit))
     assert gauges()["sepu_audit_differences"] == 0
+    ending = ("sepu_keys_ending7d", "sepu_keys_ending30d", "sepu_accounts_ending7d", "sepu_accounts_ending30d")
+    assert [gauges()[name] for name in ending] == [0, 0, 0, 0]
+    account = printed(run("account", "create", "--expires-at", "20d", "--json"))
+    for end in ("6d", "8d", "40d"):
+        run("key", "issue", account["accountId"], "--expires-at", end)
+    text(run(*audit))
+    assert [gauges()[name] for name in ending] == [1, 4, 0, 1], "a key ends with its account"
     assert started <= gauges()["sepu_audit_timestamp_seconds"] <= time.time()
     with_a_difference(connection)
     assert run(*audit).returncode == 1

@@ -59,7 +59,8 @@ def test_a_rotation_from_both_sides(run: Run, pair: Pair, account_id: str, tmp_p
 def test_an_accounts_first_key_is_a_receipt_that_can_be_printed_again(run: Run, pair: Pair, form: list[str]) -> None:
     done = run("account", "create", "--external-id", "cus_1", "--public-key", pair.public, *form)
     assert "sepu_" not in done.stdout, "nobody but the customer sees the key"
-    assert done.stderr.startswith(f"sepu: the public key's thumbprint is {pair.thumbprint}; the customer must confirm")
+    remark = f"sepu: the public key's thumbprint is {pair.thumbprint}; the customer must confirm"
+    assert done.stderr == "" if form else done.stderr.startswith(remark)
     made = json.loads(done.stdout) if form else dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
     assert list(made) == ["accountId", "planId", "keyId", "thumbprint", "receipt", "expiresAt"]
     opened = printed(run("receipt", "open", pair.private, made["receipt"], "--json"))
@@ -68,6 +69,27 @@ def test_an_accounts_first_key_is_a_receipt_that_can_be_printed_again(run: Run, 
     assert (key["keyId"], key["state"], key["expiresAt"]) == (made["keyId"], "valid", None)
     again = run("key", "rotate", "cus_1", "--public-key", pair.public)
     assert again.stdout.strip() == made["receipt"]
+
+
+def test_a_rotation_can_be_previewed(run: Run, pair: Pair, account_id: str) -> None:
+    soon, later = (
+        printed(run("key", "issue", account_id, "--expires-at", end, "--json"))["keyId"] for end in ("1d", "30d")
+    )
+    run("key", "revoke", printed(run("key", "issue", account_id, "--json"))["keyId"])
+    before = run("key", "list", account_id, "--json").stdout
+    rotate = ("key", "rotate", account_id, "--public-key", pair.public, "--grace", "7d")
+    shown = run(*rotate, "--dry-run", "--json")
+    assert (shown.returncode, shown.stderr) == (0, "sepu: nothing was changed\n")
+    assert run("key", "list", account_id, "--json").stdout == before
+    listed = {row["keyId"]: row["wouldExpireAt"] for row in map(json.loads, shown.stdout.splitlines())}
+    made = printed(run(*rotate, "--json"))
+    after = {row["keyId"]: row["expiresAt"] for row in lines(run("key", "list", account_id, "--json"))}
+    unchanged = {row["keyId"]: row["expiresAt"] for row in map(json.loads, before.splitlines())}
+    assert listed.keys() == {key for key in unchanged if unchanged[key] != after[key]}
+    assert soon not in listed
+    assert later in listed
+    assert run(*rotate, "--dry-run").stderr == "sepu: no key would expire earlier\nsepu: nothing was changed\n"
+    assert made["repeated"] is False
 
 
 def test_a_first_key_for_a_wrong_public_key_makes_no_account(run: Run, pair: Pair) -> None:

@@ -348,7 +348,7 @@ def test_dashboard_and_alerts_name_what_there_is_and_prometheus_takes_them(own_u
     deliver = ("events", "deliver", "--print", "--once", "--metrics-file", events, "--database-url", own_url)
     assert completed([SEPU, *deliver]).returncode == 0
     jobs = [path.read_text() for path in (written, events, DEPLOY / "make-backup.sh", DEPLOY / "check-certificates.sh")]
-    told |= set(re.findall(r"\bsepu_(?:audit|backup|certificates?|events)_\w+(?=[ {])", "".join(jobs)))
+    told |= set(re.findall(r"\bsepu_(?:accounts|audit|backup|certificates?|events|keys)_\w+(?=[ {])", "".join(jobs)))
     alerts = (DEPLOY / "prometheus" / "alerts.yml").read_text("utf-8")
     for found in ((DEPLOY / "grafana" / "sepu.json").read_text("utf-8"), alerts):
         used = set(re.findall(r"\bsepu_\w+", found))

@@ -61,6 +61,7 @@ READ_AS = (
     (r"^(export SEPU_DATABASE_URL)=….*", r"\1='postgresql:///?service=sepu&port=5433'"),
     (r"^SEPU_DATABASE_URL=… ", ""),
     (r"^(sepu credit add .*--month) 2026-11", r"\1 $(date -u +%Y-%m)"),
+    (r"^(sepu export-usage) 2026-11", r"\1 --draft $(date -u +%Y-%m)"),
     (r"sepu\.log\.gz", "<(journalctl -u 'sepu@*' -o cat)"),
     (r"^runuser .* -c '\\password \w+'$", r"printf 'secret\\nsecret\\n' | setsid --wait \g<0>"),
     (r"^runuser -u postgres -- pg_basebackup .* -R ", r"PGPASSWORD=secret \g<0>"),

@@ -13,6 +13,9 @@ from sepu.admin.naming import AccountError, find_account, lock_account, naming
 from sepu.database.statements import run, value
 from sepu.metering import key_format
 
+ENDING_DAYS = (7, 30)
+"""How soon a key or an account ends of which metrics and the console warn, in days."""
+
 
 @dataclass(frozen=True, slots=True)
 class IssuedKey:
@@ -112,6 +115,12 @@ def list_keys(
         account_id = find_account(connection, account_id)
     given = {"account_id": account_id, "key_id": key_id, "ends_within": ends_within, "limit": limit, "skip": skip}
     return [ListedKey(*row) for row in run(connection, "list_keys", **given).fetchall()]
+
+
+def count_ending(connection: psycopg.Connection, within: timedelta) -> tuple[int, int]:
+    """Counts the valid keys and the active accounts that end within a time; a key ends with its account."""
+    ((keys, accounts),) = run(connection, "count_ending", within=within).fetchall()
+    return keys, accounts
 
 
 def find_keys(connection: psycopg.Connection, text: str) -> tuple[list[ListedKey], int]:

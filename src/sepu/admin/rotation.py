@@ -9,7 +9,7 @@ from joserfc.jwk import RSAKey
 
 from sepu.admin import receipts
 from sepu.admin.history import recording
-from sepu.admin.keys import make_key
+from sepu.admin.keys import ListedKey, list_keys, make_key
 from sepu.admin.naming import AccountError, lock_account
 from sepu.database.statements import run
 
@@ -94,3 +94,24 @@ def rotate_key(
             issued_at=rotation.issued_at,
         )
         return rotation
+
+
+def preview_rotation(
+    connection: psycopg.Connection,
+    account_id: str,
+    public_key: RSAKey,
+    rotation_id: str,
+    grace: timedelta,
+    expires_at: datetime | None = None,
+    *,
+    replaced: str | None = None,
+) -> tuple[list[ListedKey], dict[str, ListedKey]]:
+    """Returns the account's keys before, and by id after, a rotation that is rolled back.
+
+    Raises:
+        AccountError: as for `rotate_key`.
+    """
+    before = list_keys(connection, account_id)
+    with connection.transaction(force_rollback=True):
+        rotate_key(connection, account_id, public_key, rotation_id, grace, expires_at, replaced=replaced)
+        return before, {key.key_id: key for key in list_keys(connection, account_id)}

@@ -12,7 +12,7 @@ from sepu.admin import accounts, receipts
 from sepu.admin.erase import erase_account
 from sepu.cli.decorators import prints_change, prints_fields, prints_rows
 from sepu.cli.files import first_bytes
-from sepu.cli.output import F, Fields, columns, example, group, instant, members, note, percent
+from sepu.cli.output import F, Fields, columns, example, group, instant, members, note_to_person, percent
 from sepu.cli.times import duration, ending, ending_or_none
 from sepu.metering.meters import METERS
 
@@ -57,7 +57,9 @@ def account() -> None:
 
 @account.command("create", epilog=example("account create --plan standard --name 'Silk & Co.' --external-id cus_8812"))
 @click.option("--plan", "plan_id", default="standard", show_default=True, help="Plan that sets its limits.")
-@click.option("--expires-at", type=ending, help="When it ends: an instant, or 14d from now.")
+@click.option(
+    "--expires-at", type=ending, help="When it ends: a UTC day, which it includes, an instant, or 14d from now."
+)
 @click.option(
     "--public-key",
     metavar="FILE",
@@ -92,12 +94,18 @@ def create_account(
 
 def note_thumbprint(thumbprint: str) -> None:
     """Asks the operator to have the customer confirm a public key."""
-    note(f"the public key's thumbprint is {thumbprint}; the customer must confirm it before you send the receipt")
+    note_to_person(
+        f"the public key's thumbprint is {thumbprint}; the customer must confirm it before you send the receipt"
+    )
 
 
 @account.command("set", epilog=example("account set cus_8812 --name 'Silk and Company'"))
 @click.argument("account_id", metavar="ACCOUNT")
-@click.option("--expires-at", type=ending_or_none, help="When it ends: an instant, or 14d from now; '' for never.")
+@click.option(
+    "--expires-at",
+    type=ending_or_none,
+    help="When it ends: a UTC day, which it includes, an instant, or 14d from now; '' for never.",
+)
 @naming_options
 @prints_change()
 def change_account(

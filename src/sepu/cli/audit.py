@@ -2,6 +2,8 @@
 
 import sys
 import time
+from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 
 import click
@@ -11,6 +13,7 @@ from rich.console import Console
 
 from sepu.admin.audit import Audit, record_audit
 from sepu.admin.audit import audit as audited
+from sepu.admin.keys import ENDING_DAYS, count_ending
 from sepu.cli.decorators import database_options
 from sepu.cli.output import command, echo, echo_json, echo_rows, example, fail, json_option, note, why_not_printed
 from sepu.cli.textfile import write_metrics
@@ -43,6 +46,7 @@ def audit(as_json: bool, metrics_file: Path | None, database_url: str | None, st
         ):
             found = audited(connection)
             _record(connection, found)
+            ending = {f"{days}d": count_ending(connection, timedelta(days=days)) for days in ENDING_DAYS}
     except SepuError as error:
         fail(error, _UNCHECKED)
     status = _DIFFERENT if found.differences else 0
@@ -55,7 +59,7 @@ def audit(as_json: bool, metrics_file: Path | None, database_url: str | None, st
         fail(SepuError(why_not_printed(error)), status or _UNCHECKED)
     if metrics_file is not None:
         try:
-            write_metrics(metrics_file, _gauges(found))
+            write_metrics(metrics_file, _gauges(found, ending))
         except SepuError as error:
             fail(error, status or _UNCHECKED)
     sys.exit(status)
@@ -70,8 +74,11 @@ def _record(connection: psycopg.Connection, found: Audit) -> None:
         note(f"the verdict cannot be stored, so the console does not show it: {error}")
 
 
-def _gauges(found: Audit) -> dict[tuple[str, str], float]:
+def _gauges(found: Audit, ending: Mapping[str, tuple[int, int]]) -> dict[tuple[str, str], float | Mapping[str, float]]:
+    keys, accounts = ({within: each[which] for within, each in ending.items()} for which in (0, 1))
     return {
+        ("sepu_keys_ending", "Valid keys that end within this time, by themselves or with their account."): keys,
+        ("sepu_accounts_ending", "Active accounts that end within this time."): accounts,
         ("sepu_audit_differences", "Counters that differ from their stored results."): len(found.differences),
         ("sepu_audit_timestamp_seconds", "When the ledger was last checked."): time.time(),
     }

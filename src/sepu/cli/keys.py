@@ -6,11 +6,13 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 import click
+from joserfc.jwk import RSAKey
 from psycopg import Connection
 
 from sepu import limits
 from sepu.admin import keys, receipts
 from sepu.admin.naming import find_account
+from sepu.admin.rotation import preview_rotation
 from sepu.admin.rotation import rotate_key as rotated
 from sepu.cli.accounts import naming_options, note_thumbprint, replace_unseen_key
 from sepu.cli.decorators import REPEATABLE, prints_change, prints_rows, with_connection
@@ -20,12 +22,14 @@ from sepu.cli.output import (
     columns,
     echo,
     echo_json,
+    echo_rows,
     example,
     group,
     instant,
     json_option,
     members,
     note,
+    note_to_person,
     telling,
 )
 from sepu.cli.times import duration, ending, ending_or_none
@@ -40,7 +44,9 @@ def key() -> None:
 
 @key.command("issue", epilog=example("key issue cus_8812 --name 'web shop' --expires-at 2099-01-31T12:00:00Z"))
 @click.argument("account_id", metavar="ACCOUNT")
-@click.option("--expires-at", type=ending, help="When it ends: an instant, or 7d from now.")
+@click.option(
+    "--expires-at", type=ending, help="When it ends: a UTC day, which it includes, an instant, or 7d from now."
+)
 @naming_options
 @prints_change(replace_unseen_key)
 def issue_key(
@@ -48,6 +54,7 @@ def issue_key(
 ) -> Fields:
     """Make one more key. It is shown this once; the account's other keys stay as they are."""
     issued = keys.issue_key(connection, account_id, expires_at, name, external_id)
+    note_to_person("all keys of an account share its limits; a staging system needs an account of its own")
     return {
         "accountId": issued.account_id,
         "keyId": issued.key_id,
@@ -58,7 +65,11 @@ def issue_key(
 
 @key.command("set", epilog=example("key set gfhi7crqxq5fijj3-tyjxpcyh --expires-at 7d"))
 @click.argument("key_id", metavar="KEYID")
-@click.option("--expires-at", type=ending_or_none, help="When it ends: an instant, or 7d from now; '' for never.")
+@click.option(
+    "--expires-at",
+    type=ending_or_none,
+    help="When it ends: a UTC day, which it includes, an instant, or 7d from now; '' for never.",
+)
 @naming_options
 @prints_change()
 def change_key(
@@ -69,7 +80,10 @@ def change_key(
     external_id: str | None,
 ) -> Fields:
     """Change a key's name, external id or end. Omitted values stay, and empty ones are removed."""
-    return members(keys.change_key(connection, key_id, name, external_id, expires_at))
+    changed = keys.change_key(connection, key_id, name, external_id, expires_at)
+    if expires_at and changed.state == "revoked":
+        note(f"{key_id} stays revoked: its end changes nothing. A new key: sepu key issue {account_of(key_id)}")
+    return members(changed)
 
 
 @key.command("rotate", epilog=example("key rotate cus_8812 --public-key sepu-public.jwk --grace 7d"))
@@ -78,8 +92,11 @@ def change_key(
     "--public-key", metavar="FILE", type=first_bytes, required=True, help="The customer's JWK; - reads standard input."
 )
 @click.option("--grace", type=duration, default="7d", show_default=True, help="How long older keys keep working.")
+@click.option("--dry-run", is_flag=True, help="Only list the keys that would expire, and when.")
 @click.option("--rotation-id", help="Names this rotation.  [default: the public key's thumbprint]")
-@click.option("--expires-at", type=ending, help="When the new key ends: an instant, or 7d from now.")
+@click.option(
+    "--expires-at", type=ending, help="When the new key ends: a UTC day, which it includes, an instant, or 7d from now."
+)
 @json_option
 @with_connection
 def rotate_key(
@@ -87,6 +104,7 @@ def rotate_key(
     given: str,
     public_key: bytes,
     grace: timedelta,
+    dry_run: bool,
     rotation_id: str | None,
     expires_at: datetime | None,
     as_json: bool,
@@ -101,15 +119,11 @@ def rotate_key(
     replaced = None if account_of(given) is None else given
     to = receipts.public_key(public_key)
     thumbprint = to.thumbprint()
-    made = rotated(
-        connection,
-        account_id,
-        to,
-        thumbprint if rotation_id is None else rotation_id,
-        grace,
-        expires_at,
-        replaced=replaced,
-    )
+    rotation = thumbprint if rotation_id is None else rotation_id
+    if dry_run:
+        _preview(connection, account_id, to, rotation, grace, expires_at, replaced, as_json)
+        return
+    made = rotated(connection, account_id, to, rotation, grace, expires_at, replaced=replaced)
     done = {"accountId": account_id, "thumbprint": thumbprint, **members(made)}
     with telling(done, f"{REPEATABLE}, and prints the same receipt"):
         if as_json:
@@ -122,6 +136,33 @@ def rotate_key(
             )
         note_thumbprint(thumbprint)
         echo(made.receipt)
+
+
+def _preview(
+    connection: Connection,
+    account_id: str,
+    to: RSAKey,
+    rotation_id: str,
+    grace: timedelta,
+    expires_at: datetime | None,
+    replaced: str | None,
+    as_json: bool,
+) -> None:
+    """Lists the keys whose end a rotation would change."""
+    before, after = preview_rotation(connection, account_id, to, rotation_id, grace, expires_at, replaced=replaced)
+    rows = [
+        {**members(key), "wouldExpireAt": instant(after[key.key_id].expires_at)}
+        for key in before
+        if key.expires_at != after[key.key_id].expires_at
+    ]
+    echo_rows(
+        (*columns(keys.ListedKey), "wouldExpireAt"),
+        rows,
+        "json" if as_json else "table",
+        lambda row: {**_in_table(row), "wouldExpireAt": row["wouldExpireAt"]},
+        nothing="no key would expire earlier",
+    )
+    note("nothing was changed")
 
 
 def _in_table(row: Fields) -> Fields:

@@ -211,6 +211,12 @@ def note(text: str) -> None:
     echo(f"sepu: {text}", err=True)
 
 
+def note_to_person(text: str) -> None:
+    """Prints a remark on standard error, unless the command prints JSON."""
+    if not click.get_current_context().params.get("as_json"):
+        note(text)
+
+
 def check_output() -> None:
     """Raises OSError if standard output was closed before Python started."""
     if sys.stdout is None:

@@ -10,7 +10,7 @@ import click
 from psycopg import Connection
 
 from sepu.admin.usage import read_now
-from sepu.cli.output import F, instant
+from sepu.cli.output import F, instant, note
 
 _EARLIEST, _LAST_YEAR = datetime.min, 9998  # Python cannot convert others to every time zone
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
@@ -21,13 +21,15 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 class _Time(click.ParamType[Any]):
     """Parses lengths of time up to a year, which begin or end now (see `by_the_database`), instants and UTC days.
 
-    An instant needs an offset; a day means its beginning. `like` shows the accepted forms.
+    An instant needs an offset. A day means its beginning, or its end for the end of a key or account: then a remark
+    says so. `like` shows the accepted forms.
     """
 
     def __init__(self, name: str, like: str, *, lengths: bool, instants: bool, days: bool, empty: bool = False) -> None:
         self.name = name
         self._like = like
         self._lengths, self._instants, self._days, self._empty = lengths, instants, days, empty
+        self._ends = name == "ending"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
         """Parses a time; click calls it."""
@@ -46,15 +48,18 @@ class _Time(click.ParamType[Any]):
         if at.tzinfo is None or not (is_day or self._instants) or at.year == _EARLIEST.year:
             self.fail(f"{value!r} is not like {self._like}", param, ctx)
         if at.year > _LAST_YEAR:
-            help_text = "; omit the option for no expiry" if self.name == "ending" else ""
+            help_text = "; omit the option for no expiry" if self._ends else ""
             self.fail(f"{value!r} is too far in the future{help_text}", param, ctx)
+        if is_day and self._ends:
+            at += timedelta(days=1)
+            note(f"{value} is taken to its end in UTC: {instant(at)}")
         return at
 
 
 duration = _Time("duration", "7d, 12h, 30m or 0s, and at most 366d", lengths=True, instants=False, days=False)
-# Not a day, which could mean its beginning or its end.
-ending = _Time("ending", "2027-01-31T12:00:00Z or 7d", lengths=True, instants=True, days=False)
-ending_or_none = _Time("ending", "2027-01-31T12:00:00Z or 7d", lengths=True, instants=True, days=False, empty=True)
+_ENDING = "2027-01-31, 2027-01-31T12:00:00Z or 7d"
+ending = _Time("ending", _ENDING, lengths=True, instants=True, days=True)
+ending_or_none = _Time("ending", _ENDING, lengths=True, instants=True, days=True, empty=True)
 moment = _Time("moment", "2027-01-31, 2027-01-31T12:00:00Z or 7d", lengths=True, instants=True, days=True)
 utc_day = _Time("day", "2027-01-31", lengths=False, instants=False, days=True)
 

@@ -14,7 +14,7 @@ from sepu.admin.audit import last_audit
 from sepu.admin.export import export_usage
 from sepu.admin.grants_and_credits import list_adjustments
 from sepu.admin.history import list_changes
-from sepu.admin.keys import list_keys
+from sepu.admin.keys import ENDING_DAYS, list_keys
 from sepu.admin.naming import AccountError, find_account
 from sepu.admin.plans import list_plans
 from sepu.admin.usage import (
@@ -77,6 +77,8 @@ def overview(
         "service": service,
         "backup_is_old": service.backed_up_at is not None and now - service.backed_up_at > DAILY_IS_OLD,
         "days": _in_time(connection, usage_of_two_days),
+        "ending_days": max(ENDING_DAYS),
+        "ending": list_keys(connection, None, ends_within=timedelta(days=max(ENDING_DAYS)), limit=ROWS + 1),
     }
 
 

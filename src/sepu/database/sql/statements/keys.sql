@@ -19,6 +19,17 @@ select k.key_id, k.external_id, k.name,
  order by case when %(ends_within)s::interval is null then k.created_at else least(k.expires_at, a.expires_at) end, k.key_id
  limit %(limit)s offset %(skip)s
 
+-- name: count_ending
+-- Valid keys that end within a time, by themselves or with their account; and active accounts that end within it.
+select k.keys, a.accounts
+  from (select count(*) as keys
+          from sepu.api_key k
+          join sepu.account a on a.account_id = k.account_id
+         where k.revoked_at is null and least(k.expires_at, a.expires_at) > now()
+           and least(k.expires_at, a.expires_at) <= now() + %(within)s::interval) k,
+       (select count(*) as accounts
+          from sepu.account_now where status = 'active' and expires_at <= now() + %(within)s::interval) a
+
 -- name: issue_key
 insert into sepu.api_key (account_id, key_hash, key_id, expires_at, name, external_id)
 values (%(account_id)s, %(key_hash)s, %(key_id)s, %(expires_at)s, %(name)s, %(external_id)s)
