@@ -11,6 +11,7 @@ from typing import Any, Protocol, cast
 import pytest
 
 from sepu_client import AsyncClient, Client, Library, MatchResponse, MatchResult, SearchResponse, UsageResponse
+from sepu_client.results import MeteredResponse
 
 
 class AnyClient(Protocol):
@@ -23,6 +24,12 @@ class AnyClient(Protocol):
     def search(self, q: str, *, limit: int = 10, idempotency_key: str | None = None) -> SearchResponse: ...
     def library(self) -> Library: ...
     def usage(self) -> UsageResponse: ...
+
+
+def committed(response: MeteredResponse) -> int:
+    """The account's units this month, including those of this response."""
+    assert response.usage is not None
+    return response.usage.committed
 
 
 class BlockingClient:

@@ -168,12 +168,13 @@ def test_a_request_takes_as_many_colours_as_the_service() -> None:
 
 
 def test_each_request_of_many_has_its_own_key() -> None:
-    made = calls.match_many([(value, 0, 0) for value in range(12)], 3, "order-4711")
+    colors, made = calls.match_many([(value, 0, 0) for value in range(12)], 3, "order-4711")
+    assert [color.r for color in colors] == list(range(12))
     assert [call.idempotency_key for call in made] == ["order-4711.1", "order-4711.2", "order-4711.3"]
     sent = [json.loads(call.content) for call in made]
     assert [len(each["colors"]) for each in sent] == [5, 5, 2]
     assert [color["r"] for each in sent for color in each["colors"]] == list(range(12))
-    assert calls.match_many([], 1, None) == []
+    assert calls.match_many([], 1, None) == ([], [])
     with pytest.raises(ValueError, match="an idempotency key"):
         calls.match_many(["#fff"], 1, "k" * 127)
 
@@ -187,10 +188,14 @@ def test_what_was_charged_before_an_error_is_not_charged_again(
     with pytest.raises(ApiError) as raised:
         client.match_many(colors, idempotency_key="order-4712")
     assert (raised.value.code, raised.value.idempotency_key) == ("quota_exceeded", "order-4712")
+    read = read_colors(colors)
+    assert [result.input for result in raised.value.answered] == read[:5]
+    assert (list(raised.value.unanswered), raised.value.may_be_charged) == (read[5:], True)
+    assert str(raised.value).endswith("; 5 of 7 colours were answered")
     usage = raised.value.usage
     assert usage is not None
     assert (usage.limit, usage.committed, usage.remaining, raised.value.retry_after) == (6, 5, 1, 86400)
     set_plan(connection, "growing", {"color_match": 7, "color_search": 0}, requests_per_minute=100)
     found = client.match_many(colors, idempotency_key=raised.value.idempotency_key)
-    assert [result.input for result in found] == read_colors(colors)
+    assert [result.input for result in found] == read
     assert client.usage().usage[0].committed == 7

@@ -5,11 +5,15 @@ import itertools
 import json
 import logging
 import pickle
+import re
+import traceback
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from importlib.metadata import version
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,13 +21,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.client.blocking import Open
+from tests.client.blocking import AnyClient, Open
 
 from sepu_client import Answer, Request, SearchResponse, async_client, calls, client, errors
 from sepu_client.messages import Lost
 from sepu_client.retries import settle
 
 REQUEST_ID = "0b6f3c1e-7f0a-4a52-9d3a-1c8e5b7d2f40"
+PAGE = Path(__file__).parents[2] / "docs" / "client.md"
 USAGE = {
     "x-usage-period": "2026-11",
     "x-usage-meter": "color_search",
@@ -57,8 +62,21 @@ SUSPENDED = refusal(403, "account_unavailable")
 STRANGER = refusal(401, "unauthorized")
 LOST = Lost("ConnectionResetError")
 GATEWAY = Answer(502, {}, b"<html>bad gateway")
+# As servers in between send them.
+EARLY = Answer(425, {}, b"too early")
+TIMED_OUT = Answer(408, {}, b"<html>request time-out")
+TOO_MANY = Answer(429, {"retry-after": "2"}, b'{"message":"API rate limit exceeded"}')
+INVALID = Answer(99, {}, b"")  # counts as 5xx (RFC 9110, 15)
 
-PASSING = [BUSY, BROKEN, SLOW, RUNNING, LIMITED, LOST, GATEWAY]
+PASSING = [BUSY, BROKEN, SLOW, RUNNING, LIMITED, LOST, GATEWAY, EARLY, TIMED_OUT, TOO_MANY, INVALID]
+FOREIGN = [
+    Answer(403, {}, b"<html>forbidden"),
+    Answer(401, {"x-request-id": REQUEST_ID}, b'{"error":"unauthorized"}'),
+    Answer(407, {}, b""),
+    Answer(413, {}, b'{"error":"payload_too_large","requestId":5}'),
+    Answer(400, {}, b'{"error":"Bad Request","requestId":"%b"}' % REQUEST_ID.encode()),
+    Answer(404, {}, b'{"error":"not_found","requestId":"1-67891233-abcdef012345678912345678"}'),
+]
 FINAL = [
     *(refusal(400, code) for code in ("idempotency_key_invalid", "body_required", "bad_request")),
     *(refusal(status, "any") for status in (402, 404, 405, 409, 410, 413, 414, 415, 417, 422, 431, 451, 499)),
@@ -72,6 +90,7 @@ FINAL = [
     answer(204, b""),
     answer(301, b"", Location="https://elsewhere"),
     refusal(403, "unheard_of"),
+    *FOREIGN,
 ]
 
 
@@ -176,6 +195,11 @@ CLASSES = [
     (answer(302, b""), errors.InvalidAnswerError),
     (answer(200, b"<html>"), errors.InvalidAnswerError),
     (LOST, errors.NoAnswerError),
+    (EARLY, errors.RequestTimeoutError),
+    (TIMED_OUT, errors.RequestTimeoutError),
+    (TOO_MANY, errors.RateLimitedError),
+    (INVALID, errors.ServiceError),
+    *((foreign, errors.InvalidAnswerError) for foreign in FOREIGN),
 ]
 
 
@@ -184,6 +208,45 @@ def test_the_class_of_an_error(outcome: Answer | Lost, expected: type[errors.Err
     error, _, _ = run([outcome], 0.001, 1)
     assert type(error) is expected
     assert error.retried == (outcome in PASSING or error.__class__ is errors.RateLimitedError)
+
+
+UNSENT = Lost("ConnectionRefusedError", unsent=True)
+ROWS = re.findall(r"^\| `(\w+Error)` \|.*\| (true|false)(.*) \| .* \|$", PAGE.read_text("utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize(("name", "value", "condition"), ROWS)
+def test_an_error_says_whether_it_may_be_charged_as_the_page_says(name: str, value: str, condition: str) -> None:
+    outcomes: list[Any] = [
+        outcome for outcome, kind in [*CLASSES, (UNSENT, errors.NoAnswerError)] if kind.__name__ == name
+    ]
+    told = {run([outcome], 0.001, 1)[0].may_be_charged for outcome in outcomes}
+    assert told == ({True, False} if condition else {value == "true"})
+    for outcome in outcomes:
+        assert run([LOST, outcome], 1, 0, takes=0.6)[0].may_be_charged  # an earlier attempt may have been
+        alone, _, _ = run([outcome], 0.001, 1)
+        assert run([SLOW, UNSENT, outcome], 1.5, 0, takes=0.6)[0].may_be_charged == alone.may_be_charged
+
+
+def test_what_is_free_is_never_charged() -> None:
+    steps = settle(calls.usage(), 1, 0.001, lambda: 0.0)
+    next(steps)
+    with pytest.raises(errors.NoAnswerError) as raised:
+        steps.send(LOST)
+    assert not raised.value.may_be_charged
+
+
+def test_the_request_id_of_an_error_is_that_of_its_body() -> None:
+    """A server in between may rewrite the header."""
+    other = "00000000-0000-0000-0000-000000000000"
+    for named in ({"x-request-id": other}, {"x-request-id": "1-67891233-abcdef012345678912345678"}, {}):
+        error, _, _ = run([Answer(422, named, refusal(422, "invalid_q").body)], 60, 1)
+        assert (error.code, error.request_id) == ("invalid_q", REQUEST_ID)
+    error, _, _ = run([Answer(403, {"x-request-id": other}, b"")], 60, 1)
+    assert str(error) == (
+        f"403: not the service but a server in between answered, or the address is wrong (request id {other})"
+    )
+    error, _, _ = run([GATEWAY], 0.001, 1)
+    assert str(error) == "502 from a server in between, not from the service"
 
 
 DATE = "Wed, 25 Nov 2026 12:00:00 GMT"
@@ -256,9 +319,9 @@ TABLE: dict[str, tuple[list[Step], type[errors.Error] | None, list[tuple[float, 
     "good": ([GOOD], None, []),
     "a time-out": ([TimeoutError, GOOD], None, [(0, 0.25)]),
     "no connection": ([ConnectionRefusedError, TimeoutError, GOOD], None, [(0, 0.25), (0, 0.5)]),
-    "cut": ([ConnectionResetError, BrokenPipeError, OSError, GOOD], None, [(0, 0.25), (0, 0.5), (0, 1)]),
+    "cut": ([ConnectionResetError, BrokenPipeError, ConnectionAbortedError, GOOD], None, [(0, 0.25), (0, 0.5), (0, 1)]),
     "503": ([BUSY, BUSY, GOOD], None, [(1, 1.25), (1, 1.5)]),
-    "a gateway": ([GATEWAY, GOOD], None, [(0, 0.25)]),
+    "a gateway": ([GATEWAY, EARLY, TOO_MANY, GOOD], None, [(0, 0.25), (0, 0.5), (2, 3)]),
     "running": ([TimeoutError, RUNNING, GOOD], None, [(0, 0.25), (1, 1.5)]),
     "rate limited for long": ([refusal(429, "rate_limited", "600")], errors.RateLimitedError, []),
     "suspended meanwhile": ([BROKEN, SUSPENDED], errors.AccountUnavailableError, [(0, 0.25)]),
@@ -397,19 +460,70 @@ def test_headers_that_cannot_be_sent_are_refused(open_client: Open, kind: str, o
     assert service.requests == []
 
 
-@pytest.mark.parametrize("failure", [ValueError("of the caller"), TypeError("returned int, and not an Answer")])
-def test_a_fault_of_the_callers_function_is_raised_as_it_is(open_client: Open, kind: str, failure: Exception) -> None:
-    def send(_: Request) -> Answer:
-        if isinstance(failure, TypeError):
-            return 5  # type: ignore[return-value]
-        raise failure
+FAULTS: list[BaseException] = [
+    AssertionError("of the caller"),
+    FileNotFoundError("of the caller"),
+    StopIteration("of the caller"),
+    KeyboardInterrupt("of the caller"),
+]
 
-    async def send_async(request: Request) -> Answer:
+
+def failing(failure: BaseException) -> Any:
+    """A function of the caller that raises this from a cause."""
+
+    def fixture() -> None:
+        raise LookupError("no such fixture")
+
+    def send(_: Request) -> Any:
+        try:
+            fixture()
+        except LookupError as cause:
+            raise failure from cause
+
+    return send
+
+
+def opened(open_client: Open, kind: str, send: Any, **options: Any) -> AbstractContextManager[AnyClient]:
+    async def send_async(request: Request) -> Any:
         return send(request)
 
+    return open_client("http://localhost", "sepu_thesecret", send=send if kind == "sync" else send_async, **options)
+
+
+@pytest.mark.parametrize("failure", FAULTS, ids=repr)
+def test_what_the_callers_function_raises_reaches_the_caller(
+    open_client: Open, kind: str, failure: BaseException
+) -> None:
+    """With its cause and the caller's frames."""
+    if kind == "async" and isinstance(failure, StopIteration):
+        pytest.skip("a coroutine cannot raise StopIteration")
+    with opened(open_client, kind, failing(failure)) as client, pytest.raises(type(failure)) as raised:
+        client.search("hong")
+    assert raised.value is failure
+    assert isinstance(failure.__cause__, LookupError)
+    told = "".join(traceback.TracebackException.from_exception(failure, capture_locals=True).format())
+    assert "in send\n" in told
+    assert "in fixture\n" in told
+    assert "thesecret" not in told
+
+
+@pytest.mark.parametrize("failure", [ConnectionResetError("of the caller"), TimeoutError("of the caller")], ids=repr)
+def test_no_answer_of_the_callers_function_has_its_exception_as_the_cause(
+    open_client: Open, kind: str, failure: Exception
+) -> None:
     with (
-        open_client("http://localhost", "sepu_key", send=send if kind == "sync" else send_async) as client,
-        pytest.raises(type(failure), match=str(failure)),
+        opened(open_client, kind, failing(failure), deadline=0.1) as client,
+        pytest.raises(errors.NoAnswerError) as raised,
+    ):
+        client.search("hong")
+    assert raised.value.__cause__ is failure
+    assert raised.value.may_be_charged
+
+
+def test_a_function_that_returns_no_answer_is_a_type_error(open_client: Open, kind: str) -> None:
+    with (
+        opened(open_client, kind, lambda _: 5) as client,
+        pytest.raises(TypeError, match="returned int, and not an Answer"),
     ):
         client.search("hong")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from tests.client.blocking import Open
+from tests.client.blocking import Open, committed
 from tests.deploy.nginx import BehindNginx, behind_nginx, certificate, listens
 from tests.harness.processes import running, until
 from tests.harness.serving import Server, free_port, serving
@@ -79,7 +79,7 @@ def test_nginx_with_tls_also_while_it_reloads(open_client: Open, secure: BehindN
     """A reload closes kept connections; with TLS session tickets or without, no call fails."""
     with open_client(f"https://{secure.address}", issued.api_key, ssl_context=secure.context) as client:
         for number in range(1, 7):
-            assert client.match(["#C83C23"]).usage.committed == number
+            assert committed(client.match(["#C83C23"])) == number
             if number % 2 == 0:
                 os.kill(int((secure.directory / "nginx.pid").read_text()), signal.SIGHUP)
     with open_client(f"https://{secure.address}", issued.api_key) as client, pytest.raises(NoAnswerError) as raised:
@@ -93,7 +93,7 @@ def test_plain_http_through_a_proxy(
     with tinyproxy() as (_, address):
         monkeypatch.setenv("http_proxy", f"http://sepu:{ENCODED}@{address}")
         with open_client(f"http://{uvloop.address}", issued.api_key) as client:
-            assert [client.match(["#C83C23"]).usage.committed for _ in range(3)] == [1, 2, 3]
+            assert [committed(client.match(["#C83C23"])) for _ in range(3)] == [1, 2, 3]
 
 
 def test_tls_within_tls(open_client: Open, secure: BehindNginx, issued: IssuedKey) -> None:
@@ -104,4 +104,4 @@ def test_tls_within_tls(open_client: Open, secure: BehindNginx, issued: IssuedKe
         with open_client(
             f"https://{secure.address}", issued.api_key, ssl_context=context, proxy=f"https://{address}"
         ) as client:
-            assert [client.match(["#C83C23"]).usage.committed for _ in range(3)] == [1, 2, 3]
+            assert [committed(client.match(["#C83C23"])) for _ in range(3)] == [1, 2, 3]

@@ -29,6 +29,7 @@ def test_each_call(at_server: Opened, issued: IssuedKey) -> None:
         assert [(match.slug, match.delta_e) for match in result.matches] == [
             (records[place].slug, round(delta_e, 4)) for place, delta_e in nearest
         ]
+    assert answer.usage is not None
     assert (answer.replayed, answer.usage.limit, answer.usage.committed, answer.usage.remaining) == (
         False,
         2000,

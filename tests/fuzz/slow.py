@@ -75,7 +75,7 @@ def others() -> dict[str, Read]:
     from sepu.library.release import load_release
     from sepu.server.webhooks import _seconds
     from sepu_client.colors import read_colors
-    from sepu_client.results import read_error_code
+    from sepu_client.results import read_refusal
 
     def text(read: Callable[[str], object]) -> Read:
         return lambda content: read(content.decode("utf-8", "replace"))
@@ -86,7 +86,7 @@ def others() -> dict[str, Read]:
         "retry-after": lambda content: _seconds(content.decode("latin-1")),
         "colour": text(parse_color),
         "colour of the client": text(lambda given: read_colors([given])),
-        "answer to the client": read_error_code,
+        "answer to the client": read_refusal,
         "name": text(load_release().named),
         "search": text(load_release().search),
         **{

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -10,7 +10,8 @@ from sepu_client import calls
 from sepu_client.asyncio_connection import AsyncioConnection
 from sepu_client.base_client import BaseClient
 from sepu_client.colors import ColorLike
-from sepu_client.messages import Answer, Call, Lost, Request, normal, too_slow
+from sepu_client.errors import Error
+from sepu_client.messages import Answer, Call, Lost, Request, lost_by, lost_elsewhere, normal, unsent
 from sepu_client.results import Library, MatchResponse, MatchResult, SearchResponse, UsageResponse
 from sepu_client.retries import bare, settle
 
@@ -28,7 +29,7 @@ class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
 
     `ssl_context` replaces the system's certificates, and `proxy` the proxies of the environment ("" is none).
     `headers` adds headers to each request: a mapping, or a function that is asked for one before each attempt. `send`
-    answers each request in place of the network; it raises an OSError if there is no answer.
+    answers each request in place of the network; it raises a ConnectionError or TimeoutError if there is no answer.
     """
 
     _loop: asyncio.AbstractEventLoop | None = None
@@ -63,11 +64,19 @@ class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
         """Returns the `top` nearest colours to each of any number of colours, in their order; costs one unit for each.
 
         Sends five colours a request, one request after the other, each with a key of its own: KEY.1, KEY.2 and so on.
-        If it raises an error, repeat it with the same `idempotency_key`, colours and `top`: what was charged is not
-        charged again. If you pass no key, the call is a new intent with a new key. `scale` and errors: as for `match`.
+        The `answered` of an error has the results so far. After it, repeat the call with the error's
+        `idempotency_key` and the same colours and `top`: only colours that were not charged are charged. If you pass
+        no key, the call is a new intent with a new key. `scale` and errors: as for `match`.
         """
-        parts = calls.match_many(colors, top, idempotency_key, scale)
-        return tuple([result for call in parts for result in (await self._settle(call)).results])
+        rgb, parts = calls.match_many(colors, top, idempotency_key, scale)
+        answered: list[MatchResult] = []
+        try:
+            for call in parts:
+                answered += (await self._settle(call)).results
+        except Error as error:
+            error.tell_progress(answered, rgb)
+            raise
+        return tuple(answered)
 
     async def search(self, q: str, *, limit: int = 10, idempotency_key: str | None = None) -> SearchResponse:
         """Returns the colours whose Chinese name, pinyin or English name matches; costs one unit.
@@ -123,16 +132,22 @@ class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
                     await free.acquire()
             else:
                 await free.acquire()
-            try:
-                return await self._exchange(request, end)
-            finally:
-                free.release()
+        except TimeoutError as failure:
+            return unsent(failure)
+        try:
+            if self._send_elsewhere is not None:
+                return await self._outcome_elsewhere(self._send_elsewhere, request, end)
+            return await self._outcome_here(request, end)
+        finally:
+            free.release()
+
+    async def _outcome_here(self, request: Request, end: float) -> Answer | Lost:
+        try:
+            return await self._exchange(request, end)
         except Lost as lost:
             return lost.with_traceback(None)
-        except TimeoutError:
-            return too_slow()
-        except OSError as error:  # from `send`: its text might quote the request
-            return Lost(type(error).__name__)
+        except OSError as failure:
+            return lost_by(failure)
         except BaseException as ended:
             shown = bare(ended)
         raise shown
@@ -146,11 +161,19 @@ class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
             self._connections.drop()
         return self._free
 
-    async def _exchange(self, request: Request, end: float) -> Answer:
-        if self._send_elsewhere is not None:
+    async def _outcome_elsewhere(
+        self, send: Callable[[Request], Awaitable[Answer]], request: Request, end: float
+    ) -> Answer | Lost:
+        try:
             self._connections.check_open()
             async with asyncio.timeout(end - time.monotonic()):
-                return normal(await self._send_elsewhere(request))
+                return normal(await send(request))
+        except Lost as lost:
+            return lost
+        except (ConnectionError, TimeoutError) as failure:
+            return lost_elsewhere(failure)
+
+    async def _exchange(self, request: Request, end: float) -> Answer:
         kept = self._connections.take()
         if kept is not None:
             try:
@@ -158,8 +181,11 @@ class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
             except Lost as lost:
                 if not lost.unanswered:
                     raise
-        async with asyncio.timeout(end - time.monotonic()):
-            opened = await AsyncioConnection.open(self._route, end)
+        try:
+            async with asyncio.timeout(end - time.monotonic()):
+                opened = await AsyncioConnection.open(self._route, end)
+        except (Lost, OSError) as failure:
+            raise (unsent(failure) if kept is None else failure) from None
         return await self._exchange_on(opened, request, end)
 
     async def _exchange_on(self, connection: AsyncioConnection, request: Request, end: float) -> Answer:

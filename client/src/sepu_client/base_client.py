@@ -29,10 +29,11 @@ class BaseClient(Generic[A, C]):
         headers: OwnHeaders | None = None,
         send: Callable[[Request], A] | None = None,
     ) -> None:
-        key, api_key = Secret(api_key), ""  # tools print the variables of a traceback's frames
+        # It may be None. From here on, no variable shows it: tools print the variables of a traceback's frames.
+        authorization, api_key = Secret(f"Bearer {api_key}" if isinstance(api_key, str) else ""), ""
         self._timeout = checked_seconds("timeout", timeout)
         self._deadline = checked_seconds("deadline", deadline)
         self._route = find_route(base_url, ssl_context, proxy, is_used=send is None)
-        self._requests = Requests(self._route.base, self._route.authority, key, headers)
+        self._requests = Requests(self._route.base, self._route.authority, authorization, headers)
         self._send_elsewhere = send
         self._connections = Connections[C]()

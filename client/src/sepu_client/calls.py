@@ -36,12 +36,15 @@ def match(
 
 def match_many(
     colors: Iterable[ColorLike], top: int, idempotency_key: str | None, scale: int | None = None
-) -> list[Call[results.MatchResponse]]:
-    """Makes matches of as many colours as a request takes, the first with the key KEY.1, the second with KEY.2."""
+) -> tuple[list[results.RGB], list[Call[results.MatchResponse]]]:
+    """Makes matches of as many colours as a request takes, the first with the key KEY.1, the second with KEY.2.
+
+    Returns all colours, and the calls.
+    """
     key = _checked(idempotency_key)
     rgb = read_colors(colors, scale)
     parts = [rgb[start : start + MAX_COLORS] for start in range(0, len(rgb), MAX_COLORS)]
-    return [_match(part, top, _checked(f"{key}.{number}"), key) for number, part in enumerate(parts, 1)]
+    return rgb, [_match(part, top, _checked(f"{key}.{number}"), key) for number, part in enumerate(parts, 1)]
 
 
 def _match(rgb: list[results.RGB], top: int, key: str, intent_key: str | None = None) -> Call[results.MatchResponse]:

@@ -1,14 +1,15 @@
 """Provides the client for synchronous code and threads."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self, TypeVar
 
 from sepu_client import calls
 from sepu_client.base_client import BaseClient
 from sepu_client.colors import ColorLike
-from sepu_client.messages import Answer, Call, Lost, Request, normal, too_slow
+from sepu_client.errors import Error
+from sepu_client.messages import Answer, Call, Lost, Request, lost_by, lost_elsewhere, normal, unsent
 from sepu_client.results import Library, MatchResponse, MatchResult, SearchResponse, UsageResponse
 from sepu_client.retries import bare, settle
 from sepu_client.socket_connection import SocketConnection
@@ -23,7 +24,7 @@ class Client(BaseClient[Answer, SocketConnection]):
 
     `ssl_context` replaces the system's certificates, and `proxy` the proxies of the environment ("" is none).
     `headers` adds headers to each request: a mapping, or a function that is asked for one before each attempt. `send`
-    answers each request in place of the network; it raises an OSError if there is no answer.
+    answers each request in place of the network; it raises a ConnectionError or TimeoutError if there is no answer.
     """
 
     def match(
@@ -55,11 +56,19 @@ class Client(BaseClient[Answer, SocketConnection]):
         """Returns the `top` nearest colours to each of any number of colours, in their order; costs one unit for each.
 
         Sends five colours a request, one request after the other, each with a key of its own: KEY.1, KEY.2 and so on.
-        If it raises an error, repeat it with the same `idempotency_key`, colours and `top`: what was charged is not
-        charged again. If you pass no key, the call is a new intent with a new key. `scale` and errors: as for `match`.
+        The `answered` of an error has the results so far. After it, repeat the call with the error's
+        `idempotency_key` and the same colours and `top`: only colours that were not charged are charged. If you pass
+        no key, the call is a new intent with a new key. `scale` and errors: as for `match`.
         """
-        parts = calls.match_many(colors, top, idempotency_key, scale)
-        return tuple([result for call in parts for result in self._settle(call).results])
+        rgb, parts = calls.match_many(colors, top, idempotency_key, scale)
+        answered: list[MatchResult] = []
+        try:
+            for call in parts:
+                answered += self._settle(call).results
+        except Error as error:
+            error.tell_progress(answered, rgb)
+            raise
+        return tuple(answered)
 
     def search(self, q: str, *, limit: int = 10, idempotency_key: str | None = None) -> SearchResponse:
         """Returns the colours whose Chinese name, pinyin or English name matches; costs one unit.
@@ -98,27 +107,34 @@ class Client(BaseClient[Answer, SocketConnection]):
             if attempt.wait:
                 time.sleep(attempt.wait)
             request = self._requests.of(call, attempt.seconds)
+            outcome = self._outcome(request)
             try:
-                attempt = attempts.send(self._outcome(request))
+                attempt = attempts.send(outcome)
             except StopIteration as settled:
                 result: T = settled.value
                 return result
 
     def _outcome(self, request: Request) -> Answer | Lost:
+        if self._send_elsewhere is not None:
+            return self._outcome_elsewhere(self._send_elsewhere, request)
         try:
-            if self._send_elsewhere is not None:
-                self._connections.check_open()
-                return normal(self._send_elsewhere(request))
             return self._exchange(request, time.monotonic() + request.timeout)
         except Lost as lost:
             return lost.with_traceback(None)
-        except TimeoutError:
-            return too_slow()
-        except OSError as error:  # from `send`: its text might quote the request
-            return Lost(type(error).__name__)
+        except OSError as failure:
+            return lost_by(failure)
         except BaseException as ended:
             shown = bare(ended)
         raise shown
+
+    def _outcome_elsewhere(self, send: Callable[[Request], Answer], request: Request) -> Answer | Lost:
+        try:
+            self._connections.check_open()
+            return normal(send(request))
+        except Lost as lost:
+            return lost
+        except (ConnectionError, TimeoutError) as failure:
+            return lost_elsewhere(failure)
 
     def _exchange(self, request: Request, end: float) -> Answer:
         kept = self._connections.take()
@@ -128,7 +144,11 @@ class Client(BaseClient[Answer, SocketConnection]):
             except Lost as lost:
                 if not lost.unanswered:
                     raise
-        return self._exchange_on(SocketConnection.open(self._route, end), request, end)
+        try:
+            opened = SocketConnection.open(self._route, end)
+        except (Lost, OSError) as failure:
+            raise (unsent(failure) if kept is None else failure) from None
+        return self._exchange_on(opened, request, end)
 
     def _exchange_on(self, connection: SocketConnection, request: Request, end: float) -> Answer:
         try:

@@ -43,7 +43,7 @@ class Connections(Generic[C]):
     def check_open(self) -> None:
         """Raises Lost if the client is closed."""
         if self._is_closed:
-            raise Lost("the client is closed", final=True)
+            raise Lost("the client is closed", final=True, unsent=True)
 
     def take(self) -> C | None:
         """Returns an idle connection, for exclusive use until it is given back; None if there is none. Raises Lost."""

@@ -1,24 +1,50 @@
 """Defines the errors of calls. None of them has the API key."""
 
-from sepu_client.results import UsageSnapshot
+from collections.abc import Sequence
+
+from sepu_client.results import RGB, MatchResult, UsageSnapshot
 
 
 class Error(Exception):
-    """Stands for every error of this client.
+    """Base class of all errors. To avoid a second charge, repeat the call with `idempotency_key`.
 
-    `idempotency_key` is the call's: the same call with this key continues this one, so nothing is charged twice.
-    `request_id`, where there is one, is for the service's support.
+    `may_be_charged` is true if an attempt of this call may have been charged. `request_id` is for the service's
+    support; it is None if no response had one. An error of `match_many` has the results of the first colours in
+    `answered`, and the other colours in `unanswered`.
     """
 
     retried = False  # such an error is raised only if the deadline leaves no time for another attempt
     idempotency_key: str | None
     request_id: str | None
+    may_be_charged = False
+    answered: tuple[MatchResult, ...] = ()
+    unanswered: tuple[RGB, ...] = ()
+
+    def __str__(self) -> str:
+        """Returns the message for people and logs."""
+        if not self.unanswered:
+            return self._message()
+        answered, every = len(self.answered), len(self.answered) + len(self.unanswered)
+        return f"{self._message()}; {answered} of {every} colours were answered"
+
+    def tell_progress(self, answered: Sequence[MatchResult], colors: Sequence[RGB]) -> None:
+        """Takes the results of the first colours of a `match_many`, and all its colours."""
+        self.answered, self.unanswered = tuple(answered), tuple(colors[len(answered) :])
+        self.may_be_charged = self.may_be_charged or bool(answered)
+
+    def _message(self) -> str:
+        raise NotImplementedError
+
+    def _named(self) -> str:
+        """Returns the request id as the end of a message."""
+        return f" (request id {self.request_id})" if self.request_id else ""
 
 
 class NoAnswerError(Error):
-    """Reports time-outs or lost connections until the deadline. The request may have been charged.
+    """Reports timeouts or lost connections until the deadline.
 
-    Raised immediately where a retry cannot help: TLS refuses the service's certificate, or the client was closed.
+    Raised immediately where a retry cannot help: TLS refuses a certificate, the proxy refuses, or the client was
+    closed. If it comes from a `send` function, its `__cause__` is what that raised.
     """
 
     retried = True
@@ -30,13 +56,15 @@ class NoAnswerError(Error):
         self.request_id = None
         self.retried = retried
 
-    def __str__(self) -> str:
-        """Returns the message for people and logs."""
+    def _message(self) -> str:
         return f"no answer ({self.reason})"
 
 
 class InvalidAnswerError(Error):
-    """Reports that the answer does not follow the interface: the address may be wrong, or a proxy answered."""
+    """Reports a response that the service did not send: the address is wrong, or a server in between answered.
+
+    Such a response has another status than the interface, or another body.
+    """
 
     def __init__(self, status: int, reason: str, request_id: str | None, idempotency_key: str | None) -> None:
         super().__init__(status, reason, request_id, idempotency_key)
@@ -45,13 +73,14 @@ class InvalidAnswerError(Error):
         self.request_id = request_id
         self.idempotency_key = idempotency_key
 
-    def __str__(self) -> str:
-        """Returns the message for people and logs."""
-        return f"{self.status}: {self.reason} (request id {self.request_id})"
+    def _message(self) -> str:
+        return f"{self.status}: {self.reason}{self._named()}"
 
 
 class ApiError(Error):
-    """Reports that the service refused. `code` is None if a proxy did, and `retry_after` is in seconds.
+    """Reports a refusal. `code` is None if not the service but a server in between refused.
+
+    `retry_after` is in seconds, and None if the response has none.
 
     `pointer` leads to the first fault of an invalid input, as a JSON pointer (RFC 6901): `/colors/2/g`, `/q`. It is
     None if the input as a whole is at fault, or if the input is not the reason.
@@ -76,14 +105,15 @@ class ApiError(Error):
         self.idempotency_key = idempotency_key
         self.pointer = pointer
 
-    def __str__(self) -> str:
-        """Returns the message for people and logs."""
+    def _message(self) -> str:
+        if self.code is None:
+            return f"{self.status} from a server in between, not from the service{self._named()}"
         place = f" at {self.pointer}" if self.pointer else ""
-        return f"{self.status} {self.code}{place} (request id {self.request_id})"
+        return f"{self.status} {self.code}{place}{self._named()}"
 
 
 class InvalidRequestError(ApiError):
-    """Reports an invalid request: 400, 404, 413, 422 and the like. A retry is useless, and nothing was charged."""
+    """Reports an invalid request: 400, 404, 413, 422 and the like. A retry is useless."""
 
 
 class UnauthorizedError(ApiError):
@@ -105,7 +135,7 @@ class RequestInProgressError(ApiError):
 
 
 class RequestTimeoutError(ApiError):
-    """Reports 408: the request arrived too slowly, and was not processed."""
+    """Reports 408: the request arrived too slowly, and was not processed. 425 of a server in between is the same."""
 
     retried = True
 
@@ -117,11 +147,11 @@ class RateLimitedError(ApiError):
 
 
 class QuotaExceededError(ApiError):
-    """Reports 429 `quota_exceeded`: too few units remain this month, see `usage`. Nothing was charged."""
+    """Reports 429 `quota_exceeded`: too few units remain this month, see `usage`."""
 
 
 class ServiceError(ApiError):
-    """Reports 5xx: the service, its database or a proxy in front of it failed."""
+    """Reports 5xx: the service, its database or a server in between failed."""
 
     retried = True
 
@@ -135,11 +165,15 @@ _BY_STATUS = {
     401: UnauthorizedError,
     403: AccountUnavailableError,
     408: RequestTimeoutError,
+    425: RequestTimeoutError,  # "too early" (RFC 8470): another server on the way has not processed it
     429: RateLimitedError,
 }
 
 
 def error_class(status: int, code: str | None) -> type[ApiError]:
-    """Returns the class for a code, or for a status of 400 or more if the code is not known."""
-    by_status = _BY_STATUS.get(status, ServiceError if status >= 500 else InvalidRequestError)
+    """Returns the class for a code, or for a status if the code is not known.
+
+    A status outside 100 to 599 counts as 5xx (RFC 9110, 15).
+    """
+    by_status = _BY_STATUS.get(status, InvalidRequestError if 400 <= status < 500 else ServiceError)
     return _BY_CODE.get((status, code or ""), by_status)

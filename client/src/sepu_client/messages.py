@@ -15,6 +15,7 @@ Conversation = Generator[bytes, bytes | None, T]
 b"" comes when the other side has ended the connection, None when the connection broke.
 """
 
+_TOO_SLOW = "the answer came too slowly"
 MAX_BODY = 2**20  # bytes of an answer's body; the service sends a few thousand
 
 Headers = Mapping[str, str]
@@ -60,21 +61,49 @@ class Answer(Struct, frozen=True):
 
 
 class Lost(Exception):  # noqa: N818  (it never leaves this package)
-    """Says that no answer came. A retry is useless if it is `final`.
+    """The loss of an answer. A retry is useless if it is `final`.
 
-    `unanswered` says that a kept connection broke before the first byte of an answer.
+    `unanswered`: a kept connection broke before the first byte of an answer. `unsent`: the service cannot have read a
+    request. `retry_after` is in seconds.
     """
 
-    def __init__(self, reason: str, *, final: bool = False, unanswered: bool = False) -> None:
+    def __init__(
+        self,
+        reason: str,
+        *,
+        final: bool = False,
+        unanswered: bool = False,
+        unsent: bool = False,
+        retry_after: int | None = None,
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.final = final
         self.unanswered = unanswered
+        self.unsent = unsent
+        self.retry_after = retry_after
 
 
-def too_slow() -> Lost:
-    """Returns the loss of an attempt that ran out of time."""
-    return Lost("the answer came too slowly")
+def lost_by(failure: OSError) -> Lost:
+    """Returns the loss of an attempt that ran out of time, or failed otherwise."""
+    if isinstance(failure, TimeoutError):
+        return Lost(_TOO_SLOW)
+    return Lost(f"{type(failure).__name__}: {failure}")
+
+
+def lost_elsewhere(failure: OSError) -> Lost:
+    """Returns the loss of an attempt of the caller's function; what that raised is the cause."""
+    name = type(failure).__name__  # without the text, which might quote the request
+    lost = Lost(_TOO_SLOW if isinstance(failure, TimeoutError) else name)
+    lost.__cause__ = failure
+    return lost
+
+
+def unsent(failure: Lost | OSError) -> Lost:
+    """Returns the loss of an attempt that failed before it sent anything."""
+    lost = failure if isinstance(failure, Lost) else lost_by(failure)
+    lost.unsent = True
+    return lost
 
 
 def normal(answer: Answer) -> Answer:
@@ -96,44 +125,53 @@ class Call(Struct, Generic[T], frozen=True):
     """The key with which the caller repeats its call, if that is not the one sent."""
 
 
-class Secret:
-    """Holds an API key, and shows it nowhere."""
+class Secret(str):
+    """A text whose repr does not show it: tools print the variables of frames."""
 
-    def __init__(self, api_key: str) -> None:
-        self._authorization = f"Bearer {api_key}" if isinstance(api_key, str) else ""  # it may be None
+    __slots__ = ()
 
-    @property
-    def authorization(self) -> str:
-        """The value of the header. Raises ValueError for a key that cannot be sent."""
-        if not _BEARER.fullmatch(self._authorization):
-            raise ValueError("the API key is empty or has characters that no key has")
-        return self._authorization
+    def __repr__(self) -> str:
+        """Returns a placeholder."""
+        return "'...'"
+
+
+class SecretBytes(bytes):
+    """The same for bytes to send."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Returns a placeholder."""
+        return "b'...'"
 
 
 class Requests:
     """Makes the requests of one client."""
 
-    def __init__(self, base: str, host: str, key: Secret, own: OwnHeaders | None) -> None:
+    def __init__(self, base: str, host: str, authorization: Secret, own: OwnHeaders | None) -> None:
         """`base` is the URL that the targets are appended to. Raises ValueError for headers that cannot be sent."""
+        if not _BEARER.fullmatch(authorization):
+            raise ValueError("the API key is empty or has characters that no key has")
         self._base = base
         self._own = own if own is None or callable(own) else _checked(own)
         self._fixed = {
             "Host": host,
             "User-Agent": f"sepu-client/{release()}",
             "Accept-Encoding": "identity",
-            "Authorization": key.authorization,
+            "Authorization": authorization,
         }
 
     def of(self, call: Call[Any], timeout: float) -> Request:
         """Returns the request of one attempt. Raises what the caller's function for headers raises."""
+        own = _checked(self._own()) if callable(self._own) else self._own  # before the key is in a variable
         headers = self._fixed.copy()
         if call.idempotency_key is not None:
             headers["Idempotency-Key"] = call.idempotency_key
         if call.content:
             headers["Content-Type"] = "application/json"
             headers["Content-Length"] = str(len(call.content))
-        if self._own:
-            headers |= _checked(self._own()) if callable(self._own) else self._own
+        if own:
+            headers |= own
         return Request(call.method, self._base + call.target, headers, call.content, timeout)
 
 

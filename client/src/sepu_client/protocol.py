@@ -1,5 +1,6 @@
 """Speaks HTTP/1.1 without I/O: makes the bytes of requests, reads those of answers, and asks proxies for tunnels."""
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -7,8 +8,9 @@ from typing import TYPE_CHECKING
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from sepu_client.address import Route
-from sepu_client.messages import MAX_BODY, Answer, Conversation, Lost, Request, T
-from sepu_client.retries import is_plain
+from sepu_client.errors import error_class
+from sepu_client.messages import MAX_BODY, Answer, Conversation, Lost, Request, Secret, SecretBytes, T
+from sepu_client.retries import is_plain, retry_after
 
 if TYPE_CHECKING:
     from sepu_client.tls import Tls
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 MAX_HEAD = 65_536  # bytes of heads: of an answer and the informational ones before it; the parser takes megabytes
 _MAX_CHUNKED = 4 * MAX_BODY  # bytes of a chunked body with its framing
 _END_OF_HEAD = b"\r\n\r\n"
+_FOLD = re.compile(rb"[ \t]*\r\n[ \t]+")
+_LENGTH = re.compile(rb"(?im)^content-length:(.*)\r\n")
 
 
 class Link:
@@ -72,9 +76,9 @@ class Link:
         return answer, is_whole and all(layer.is_quiet for layer in self._layers)
 
     def _bytes(self, request: Request) -> bytes:
-        lines = "".join([f"{name}: {value}\r\n" for name, value in request.headers.items()])
-        target = request.url.removeprefix(self._origin)
-        return f"{request.method} {target} HTTP/1.1\r\n{lines}{self._credentials}\r\n".encode() + request.body
+        start = f"{request.method} {request.url.removeprefix(self._origin)} HTTP/1.1\r\n"
+        lines = [f"{name}: {value}\r\n" for name, value in request.headers.items()]
+        return SecretBytes(f"{start}{''.join(lines)}{self._credentials}\r\n".encode() + request.body)
 
 
 @lru_cache(256)
@@ -83,7 +87,10 @@ def _lower(name: bytes) -> str:
 
 
 class _Parts:
-    """Takes what the parser finds."""
+    """Takes what the parser finds.
+
+    Equal lines of one field count once, except those of a transfer coding: some servers in between repeat fields.
+    """
 
     def __init__(self) -> None:
         self.headers: dict[str, str] = {}
@@ -93,8 +100,11 @@ class _Parts:
     def on_header(self, name: bytes, value: bytes) -> None:
         """Takes a header, but no trailer."""
         if not self.has_head:
-            key, text = _lower(name), value.decode("latin-1")
-            self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
+            key, text = _lower(name), value.decode("latin-1").rstrip(" \t")
+            if key not in self.headers:
+                self.headers[key] = text
+            elif self.headers[key] != text or key == "transfer-encoding":
+                self.headers[key] += f", {text}"
 
     def on_headers_complete(self) -> None:
         """Takes the end of a head, also that of another answer."""
@@ -119,20 +129,9 @@ def _exchange(to_bytes: Callable[[Request], bytes], request: Request) -> Convers
     data = yield to_bytes(request)
     if not data:
         raise Lost("the connection was closed before an answer", unanswered=True)
-    left = MAX_HEAD
-    while True:
-        head, data = yield from _head(data, left)
-        left -= len(head)
-        parts = _Parts()
-        parser = HttpResponseParser(parts)
-        _parse(parser, head)
-        status, version = parser.get_status_code(), parser.get_http_version()
-        if not parts.has_head or parts.body or not version.startswith("1."):
-            raise Lost("the answer is not HTTP")
-        if status >= 200:
-            break
-    headers = parts.headers
-    stays = version == "1.1" and "close" not in headers.get("connection", "").lower()
+    parser, parts, data = yield from _final_head(data)
+    status, headers = parser.get_status_code(), parts.headers
+    stays = parser.get_http_version() == "1.1" and "close" not in headers.get("connection", "").lower()
     if not is_plain(headers):
         return Answer(status, headers, b""), False
     if parts.is_complete:
@@ -147,6 +146,43 @@ def _exchange(to_bytes: Callable[[Request], bytes], request: Request) -> Convers
         return Answer(status, headers, data), stays
     data, is_whole = yield from _body(data, length)
     return Answer(status, headers, data), stays and is_whole
+
+
+def _final_head(data: bytes) -> Conversation[tuple[HttpResponseParser, _Parts, bytes]]:
+    """Reads the head of an answer, after those of informational ones. Returns what follows it too."""
+    left = MAX_HEAD
+    while True:
+        head, data = yield from _head(data, left)
+        left -= len(head)
+        try:
+            parser, parts = _parsed(head)
+        except Lost:
+            parser, parts = _parsed(_mended(head))
+        if not 100 <= parser.get_status_code() < 200:
+            return parser, parts, data
+
+
+def _parsed(head: bytes) -> tuple[HttpResponseParser, _Parts]:
+    parts = _Parts()
+    parser = HttpResponseParser(parts)
+    _parse(parser, head)
+    if not parts.has_head or parts.body or not parser.get_http_version().startswith("1."):
+        raise Lost("the answer is not HTTP")
+    return parser, parts
+
+
+def _mended(head: bytes) -> bytes:
+    """Returns a head without what a client has to accept and the parser does not.
+
+    That is a folded line (RFC 9112, 5.2), and a length that is repeated (RFC 9110, 8.6).
+    """
+    start, end, lines = head.partition(b"\r\n")
+    if not lines.startswith((b" ", b"\t")):
+        lines = _FOLD.sub(b" ", lines)
+    lengths = [length.strip(b" \t") for found in _LENGTH.findall(lines) for length in found.split(b",")]
+    if len(lengths) > 1 and len(set(lengths)) == 1:
+        lines = b"Content-Length: " + lengths[0] + end + _LENGTH.sub(b"", lines)
+    return start + end + lines
 
 
 def _head(data: bytes, most: int) -> Conversation[tuple[bytes, bytes]]:
@@ -187,6 +223,7 @@ def _chunked(parser: HttpResponseParser, parts: _Parts, received: bytes) -> Conv
 
     The parser skips line ends after the body, so this compares the last bytes.
     """
+    parser.set_dangerous_leniencies(lenient_spaces_after_chunk_size=True)  # "bad white space" (RFC 9112, 7.1.1)
     read, last = 0, b""
     while True:
         try:
@@ -216,16 +253,14 @@ def _more() -> Conversation[bytes]:
 def _tunnel(host: str, port: int, authorization: str) -> Conversation[None]:
     """Asks a proxy for a tunnel. The lengths in its answer mean nothing (RFC 9110, 9.3.6)."""
     authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    credentials = f"Proxy-Authorization: {authorization}\r\n" if authorization else ""
-    received = yield f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{credentials}\r\n".encode()
+    credentials = Secret(f"Proxy-Authorization: {authorization}\r\n" if authorization else "")
+    received = yield SecretBytes(f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{credentials}\r\n".encode())
     if not received:
         raise Lost("the proxy closed the connection")
-    head, surplus = yield from _head(received, MAX_HEAD)
-    parts = _Parts()
-    parser = HttpResponseParser(parts)
-    _parse(parser, head)
+    parser, parts, surplus = yield from _final_head(received)
     status = parser.get_status_code()
     if not 200 <= status < 300:
-        raise Lost(f"the proxy answered {status} to CONNECT", final=400 <= status < 500)
+        reason = f"the proxy answered {status} to CONNECT"
+        raise Lost(reason, final=not error_class(status, None).retried, retry_after=retry_after(parts.headers))
     if surplus:
         raise Lost("the proxy sent more than the head of an answer to CONNECT")

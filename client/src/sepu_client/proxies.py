@@ -7,6 +7,8 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from msgspec import Struct
 
+from sepu_client.messages import Secret
+
 HOST = re.compile(r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*\.?")
 
 # Lower case first, as in curl. HTTP_PROXY is left out: CGI sets it from a request's header.
@@ -79,7 +81,7 @@ def read_proxy(name: str, url: str) -> Proxy:
     userinfo = parts.netloc.rpartition("@")[0]
     user, _, password = userinfo.partition(":")
     credentials = unquote_to_bytes(user) + b":" + unquote_to_bytes(password)
-    authorization = f"Basic {b64encode(credentials).decode()}" if userinfo else ""
+    authorization = Secret(f"Basic {b64encode(credentials).decode()}" if userinfo else "")
     return Proxy(host, port or {"http": 80, "https": 443}[scheme], scheme == "https", authorization)
 
 

@@ -66,11 +66,14 @@ class UsageSnapshot(Struct, frozen=True):
 
 
 class MeteredResponse(Struct, frozen=True, rename="camel"):
-    """Holds the charge of a match or search; a replayed answer was charged earlier, and not again."""
+    """Holds the charge of a match or search; a replayed answer was charged earlier, and not again.
 
-    usage: UsageSnapshot
+    `usage` and `request_id` come from headers, and are None if a server in between removed or damaged those.
+    """
+
+    usage: UsageSnapshot | None
     replayed: bool
-    request_id: str
+    request_id: str | None
     idempotency_key: str
 
 
@@ -99,7 +102,7 @@ class Library(Struct, frozen=True, rename="camel"):
     rights_manifest_sha256: str
     library_sha256: str
     mode: str
-    request_id: str
+    request_id: str | None
     value_mismatch_count: int | None = None
 
 
@@ -110,7 +113,7 @@ class UsageResponse(Struct, frozen=True, rename="camel"):
     plan_id: str
     status: str
     usage: tuple[UsageSnapshot, ...]
-    request_id: str
+    request_id: str | None
 
 
 class Unreadable(ValueError):  # noqa: N818  (it never leaves this package)
@@ -128,8 +131,9 @@ class _MatchResult(Struct):
     matches: tuple[Match, ...]
 
 
-class _Refusal(Struct):
+class _Refusal(Struct, rename="camel"):
     error: str
+    request_id: str
 
 
 # msgspec reads a NamedTuple from an array, and the service sends an object.
@@ -145,7 +149,7 @@ def read(form: type[T], body: bytes, known: dict[str, object]) -> T:
     return form(**known, **found)
 
 
-def read_usage_headers(headers: Mapping[str, str]) -> UsageSnapshot:
+def read_usage_headers(headers: Mapping[str, str]) -> UsageSnapshot | None:
     """Reads the meter from the headers of a charge or of an exceeded quota, whose names are in lower case."""
     try:
         period, meter, *units = [headers[name] for name in _USAGE]
@@ -154,13 +158,13 @@ def read_usage_headers(headers: Mapping[str, str]) -> UsageSnapshot:
             return UsageSnapshot(period, meter, *map(int, units))
     except (KeyError, ValueError):  # one of the numbers is empty
         pass
-    raise Unreadable("one of the headers X-Usage-Period, -Meter, -Limit, -Committed, -Reserved, -Remaining is wrong")
+    return None
 
 
-def read_error_code(body: bytes) -> str:
-    """Reads the code of an error."""
-    code: str = _decoded(_decoder(_Refusal), body).error
-    return code
+def read_refusal(body: bytes) -> tuple[str, str]:
+    """Reads the code and the request id of an error. Raises Unreadable if the service did not send it."""
+    refusal: _Refusal = _decoded(_decoder(_Refusal), body)
+    return refusal.error, refusal.request_id
 
 
 @cache

@@ -4,13 +4,19 @@ import math
 import re
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import suppress
 from itertools import count
 from random import uniform as drawn
 from typing import Any, NamedTuple, TypeVar
 
 from sepu_client import results
-from sepu_client.errors import ApiError, Error, InvalidAnswerError, NoAnswerError, error_class
+from sepu_client.errors import (
+    ApiError,
+    Error,
+    InvalidAnswerError,
+    NoAnswerError,
+    RequestInProgressError,
+    error_class,
+)
 from sepu_client.messages import MAX_BODY, Answer, Call, Lost
 from sepu_client.results import Unreadable
 
@@ -58,16 +64,19 @@ def settle(
     """
     end = clock() + deadline
     wait, left = 0.0, deadline
+    may_be_charged = False
     for number in count():
         outcome = yield Attempt(wait, min(timeout, left))
         if isinstance(outcome, Answer) and outcome.status == 200:
             return _result(call, outcome)
         error = _error(call, outcome)
-        retry_after = error.retry_after if isinstance(error, ApiError) else None
-        wait = (retry_after or 0) + uniform(0, FIRST_BACK_OFF * 2 ** min(number, DOUBLINGS))
+        may_be_charged = may_be_charged or _may_be_charged(call, outcome, error)
+        error.may_be_charged = may_be_charged
+        after = outcome.retry_after if isinstance(outcome, Lost) else retry_after(outcome.headers)
+        wait = (after or 0) + uniform(0, FIRST_BACK_OFF * 2 ** min(number, DOUBLINGS))
         left = end - clock() - wait
         if not error.retried or left <= 0:
-            raise error
+            raise error from (outcome.__cause__ if isinstance(outcome, Lost) else None)
         import logging  # slow to import, and seldom needed
 
         log = logging.getLogger("sepu_client")
@@ -76,13 +85,19 @@ def settle(
 
 
 def bare(ended: BaseException) -> BaseException:
-    """Returns an exception to raise without the frames below: their variables have the API key.
+    """Removes our frames from an exception that passed through them: their variables have the API key.
 
-    Keeps the cancellations that it followed: anyio recognises its own by them.
+    Keeps the frames of the caller's code that they called, such as a signal handler. Treats the exceptions that it
+    followed in the same way: anyio recognises its cancellations by them.
     """
-    before = ended.__context__
-    ended.__context__ = bare(before) if type(before).__name__ == "CancelledError" and before else None
-    return ended.with_traceback(None)
+    kept = trace = ended.__traceback__
+    while trace:
+        if trace.tb_frame.f_globals.get("__name__", "").startswith("sepu_client."):
+            kept = trace.tb_next
+        trace = trace.tb_next
+    if ended.__context__:
+        bare(ended.__context__)
+    return ended.with_traceback(kept)
 
 
 def _result(call: Call[T], answer: Answer) -> T:
@@ -90,19 +105,25 @@ def _result(call: Call[T], answer: Answer) -> T:
         return results.read(call.form, _content(answer), _known(call, answer))
     except Unreadable as unreadable:
         reason = str(unreadable)
-    raise InvalidAnswerError(answer.status, reason, _request_id(answer), call.intent_key or call.idempotency_key)
+    error = InvalidAnswerError(
+        answer.status, reason, _request_id(answer.headers), call.intent_key or call.idempotency_key
+    )
+    error.may_be_charged = call.idempotency_key is not None
+    raise error
 
 
-def _request_id(answer: Answer) -> str | None:
-    found = answer.headers.get("x-request-id", "")
-    return found if _REQUEST_ID.fullmatch(found) else None
+def _request_id(headers: Mapping[str, str]) -> str | None:
+    """Returns the only UUID in the header: a server in between may add an identifier of its own."""
+    named = headers.get("x-request-id", "")
+    if _REQUEST_ID.fullmatch(named):
+        return named
+    found = {part for part in named.split(", ") if _REQUEST_ID.fullmatch(part)}
+    return found.pop() if len(found) == 1 else None
 
 
 def _known(call: Call[Any], answer: Answer) -> dict[str, Any]:
     """Returns the fields of the result that are not in the body."""
-    request_id = _request_id(answer)
-    if request_id is None:
-        raise Unreadable("the header X-Request-Id is missing or not a UUID")
+    request_id = _request_id(answer.headers)
     if call.idempotency_key is None:
         return {"request_id": request_id}
     return {
@@ -115,7 +136,7 @@ def _known(call: Call[Any], answer: Answer) -> dict[str, Any]:
 
 def is_plain(headers: Mapping[str, str]) -> bool:
     """Returns whether a body is uncompressed: a compressed one, which may expand to any length, is not read."""
-    return headers.get("content-encoding", "identity").lower() == "identity"
+    return headers.get("content-encoding", "identity").lower() in {"identity", ""}
 
 
 def _content(answer: Answer) -> bytes:
@@ -130,22 +151,44 @@ def _error(call: Call[T], outcome: Answer | Lost) -> Error:
     key = call.intent_key or call.idempotency_key
     if isinstance(outcome, Lost):
         return NoAnswerError(outcome.reason, key, retried=not outcome.final)
-    request_id = _request_id(outcome)
-    if outcome.status < 400:
-        return InvalidAnswerError(outcome.status, "the interface has no such status", request_id, key)
-    code = snapshot = None
-    with suppress(Unreadable):
-        found = results.read_error_code(_content(outcome))
-        code = found if _CODE.fullmatch(found) else None
-    with suppress(Unreadable):
-        snapshot = results.read_usage_headers(outcome.headers)
+    status = outcome.status
+    if 100 <= status < 400:
+        return InvalidAnswerError(status, "the interface has no such status", _request_id(outcome.headers), key)
+    code, request_id = _refusal(outcome)
+    kind = error_class(status, code)
+    if code is None and not kind.retried:
+        reason = "not the service but a server in between answered, or the address is wrong"
+        return InvalidAnswerError(status, reason, request_id, key)
+    snapshot = results.read_usage_headers(outcome.headers)
     pointer = outcome.headers.get("x-error-pointer", "")
     place = pointer if _POINTER.fullmatch(pointer) else None
-    kind = error_class(outcome.status, code)
-    return kind(outcome.status, code, request_id, _retry_after(outcome.headers), snapshot, key, place)
+    return kind(status, code, request_id, retry_after(outcome.headers), snapshot, key, place)
 
 
-def _retry_after(headers: Mapping[str, str]) -> int | None:
+def _refusal(answer: Answer) -> tuple[str | None, str | None]:
+    """Returns the code, which is None unless the body is that of the interface, and the request id."""
+    try:
+        code, request_id = results.read_refusal(_content(answer))
+    except Unreadable:
+        code = request_id = ""
+    if _CODE.fullmatch(code) and _REQUEST_ID.fullmatch(request_id):
+        return code, request_id
+    return None, _request_id(answer.headers)
+
+
+def _may_be_charged(call: Call[Any], outcome: Answer | Lost, error: Error) -> bool:
+    """Returns whether this attempt may have been charged.
+
+    It was not if it was never sent, or if the service itself refused it.
+    """
+    if isinstance(outcome, Lost):
+        is_refused = outcome.unsent
+    else:
+        is_refused = isinstance(error, ApiError) and error.code is not None and outcome.status < 500
+    return call.idempotency_key is not None and (not is_refused or isinstance(error, RequestInProgressError))
+
+
+def retry_after(headers: Mapping[str, str]) -> int | None:
     """Returns the seconds of a Retry-After, a number or a date; None for anything else."""
     after = headers.get("retry-after", "")
     if _SECONDS.fullmatch(after):

@@ -1,11 +1,14 @@
 """Speaks TLS without I/O, so that both clients do it alike, also within TLS, and see how a connection ends."""
 
+import re
 import ssl
 from pathlib import Path
 
 from sepu_client.messages import Conversation, Lost, T
 
 _PART = 65536
+# Alerts about a certificate (RFC 8446, 6.2), as OpenSSL and Python call them.
+_REFUSAL = re.compile("(?i)alert[ _](.*certificate|unknown[ _]ca|access[ _]denied|decrypt[ _]error)")
 
 
 def system_context() -> ssl.SSLContext:
@@ -27,6 +30,7 @@ class Tls:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._object = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host.rstrip("."))
         self.ended = False  # by the other side's close_notify
+        self._has_received = False
 
     @property
     def is_quiet(self) -> bool:
@@ -60,7 +64,11 @@ class Tls:
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLError as error:
-            raise Lost(f"{type(error).__name__}: {error.reason}") from None
+            # TLS 1.3 ends the client's handshake before the server has seen the client's certificate.
+            is_refused = not self._has_received and bool(_REFUSAL.search(str(error)))
+            reason = f"{type(error).__name__}: {error.reason or error}"
+            raise Lost(reason, final=is_refused, unsent=is_refused) from None
+        self._has_received = self._has_received or bool(parts)
         return b"".join(parts)
 
     def carrying(self, inner: Conversation[T]) -> Conversation[T]:
