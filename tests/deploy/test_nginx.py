@@ -145,7 +145,8 @@ def test_no_log_has_a_key_or_a_question(server: BehindNginx, issued: IssuedKey) 
         everything(server, GET + head.encode() + b"\r\n\r\n")
     everything(server, f"GET {key} HTTP/1.1\r\n\r\n".encode())
     everything(server, GET.replace(b"sepu", key.encode() + b" x") + b"\r\n")
-    last = server.request("GET", "/v1/usage", bearer)
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    last = server.request("GET", "/v1/usage", {**bearer, "traceparent": f"00-{trace}-00f067aa0ba902b7-01"})
     assert reached_the_service(server, last.headers["x-request-id"])
     for text in (server.access_log(), server.error_log(), server.log.read_text()):
         for secret in (key, key[-20:], "taohong", "log-secret-1"):
@@ -153,6 +154,8 @@ def test_no_log_has_a_key_or_a_question(server: BehindNginx, issued: IssuedKey) 
     entry = json.loads(server.access_log().splitlines()[-1])
     assert (entry["method"], entry["route"], entry["status"]) == ("GET", "/v1/usage", 200)
     assert entry["request_id"] == last.headers["x-request-id"]
+    assert entry["trace_id"] == trace
+    until(lambda: f'"traceId":"{trace}"' in server.log.read_text())
 
 
 # --- TLS

@@ -82,6 +82,7 @@ class Expected(NamedTuple):
     pointer: str | None = None
     replayed: bool = False
     timed: bool = True
+    trace_id: str | None = None
 
 
 def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple[Response, Expected]]:
@@ -103,13 +104,16 @@ def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple
         replayed: bool = False,
         is_judged: bool = True,
         pointer: str | None = None,
+        traceparent: str | None = None,
+        trace_id: str | None = None,
     ) -> tuple[Response, Expected]:
         headers = {"Authorization": f"Bearer {holder.api_key}"} if holder else {}
         headers |= {"Content-Type": of} if body else {}
         headers |= {"Idempotency-Key": key} if key else {}
+        headers |= {"traceparent": traceparent} if traceparent else {}
         endpoint = None if status == 404 else target.partition("?")[0]
         account, key_id = (holder.account_id, holder.key_id) if holder and is_judged else (None, None)
-        expected = Expected(endpoint, status, error, account, key, key_id, pointer, replayed)
+        expected = Expected(endpoint, status, error, account, key, key_id, pointer, replayed, trace_id=trace_id)
         return server.request(method, target, headers, body), expected
 
     match = partial(ask, "/v1/match", method="POST", body=THREE)
@@ -127,6 +131,13 @@ def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple
     yield search(replayed=True)
     yield ask("/v1/usage", 200)
     yield ask("/v1/library", 200)
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"  # of the standard's examples
+    traceparent = f"00-{trace}-00f067aa0ba902b7-01"
+    yield ask("/v1/usage", 200, traceparent=traceparent, trace_id=trace)
+    yield match(
+        422, "invalid_body", key="observed-2", body=b"{}", pointer="/colors", traceparent=traceparent, trace_id=trace
+    )
+    yield ask("/v1/usage", 200, traceparent=f"{traceparent}-more")
     yield ask("/v1/library", 401, "unauthorized", None)
     yield ask("/v1/library", 401, "unauthorized", stranger, is_judged=False)  # a made-up key has no account
     expired, revoked = (keys.issue_key(connection, rich.account_id, ends) for ends in (datetime.now(UTC), None))
@@ -185,6 +196,7 @@ def test_every_kind_of_request_is_one_exact_line_and_counted_once(watched: Watch
             "keyId": expected.key_id,
             "idempotencyKeyHash": expected.key and key_format.idempotency_key_hash(str(expected.account), expected.key),
             **({"errorPointer": expected.pointer} if expected.pointer else {}),
+            **({"traceId": expected.trace_id} if expected.trace_id else {}),
         }
 
     after = samples(metrics)

@@ -1,6 +1,7 @@
 """Extends Falcon's request with an id and the time of arrival."""
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from functools import lru_cache
@@ -43,9 +44,23 @@ def environ_name(header: str) -> str:
 
 
 # The names, in the environ, of the headers that the application reads.
-READ = (AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, IDEMPOTENCY_KEY) = tuple(
-    map(environ_name, ("Authorization", "Content-Encoding", "Content-Length", "Content-Type", "Idempotency-Key"))
+READ = (AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, IDEMPOTENCY_KEY, TRACEPARENT) = tuple(
+    map(
+        environ_name,
+        ("Authorization", "Content-Encoding", "Content-Length", "Content-Type", "Idempotency-Key", "traceparent"),
+    )
 )
+
+# Trace Context (W3C, 2021), 3.2: later versions may add fields at the end; zeros and version ff are invalid.
+_TRACEPARENT = re.compile(
+    r"(?:00(?=.{53}\Z)|(?!00|ff)[0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?"
+)
+
+
+def trace_id(traceparent: str) -> str | None:
+    """Returns the id of a trace from a `traceparent` header (W3C Trace Context); None if it is not valid."""
+    found = _TRACEPARENT.fullmatch(traceparent)
+    return found and found[1]
 
 
 class TimedRequest(Request):

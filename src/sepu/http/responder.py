@@ -10,7 +10,7 @@ import falcon
 
 from sepu.http.observers import ReplyObservers
 from sepu.http.replies import COMMON_HEADERS, Reply, error, header_lines, header_pairs
-from sepu.http.request import IDEMPOTENCY_KEY, TimedRequest
+from sepu.http.request import IDEMPOTENCY_KEY, TRACEPARENT, TimedRequest, trace_id
 from sepu.http.request_checks import Decision, Pending
 from sepu.http.routes import ALLOW
 from sepu.metering.batcher import Batcher
@@ -68,8 +68,11 @@ class Responder(ABC):
         self, reply: Reply, req: TimedRequest, resp: falcon.Response | None, credential: Credential | None = None
     ) -> None:
         self._deliver(reply, req, resp)
-        idempotency_key = req.env.get(IDEMPOTENCY_KEY)
-        self._observers.replied(req.request_id, reply, req.uri_template, credential, req.started, idempotency_key)
+        idempotency_key, traceparent = req.env.get(IDEMPOTENCY_KEY), req.env.get(TRACEPARENT)
+        trace = traceparent and trace_id(traceparent)
+        self._observers.replied(
+            req.request_id, reply, req.uri_template, credential, req.started, idempotency_key, trace
+        )
 
 
 class WaitingResponder(Responder):

@@ -38,8 +38,11 @@ _TIMEOUT_SECONDS = 1.0
 _MESSAGE_ENDS = (900, 300)
 
 
-class RequestRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """Holds the fields of a request. Of the client's text it has only public ids and the Idempotency-Key's hash."""
+class RequestRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The fields of a request. Of the client's text it has only public ids and the Idempotency-Key's hash.
+
+    Records without the last two fields lack them in JSON, so they cost no more.
+    """
 
     time: datetime
     level: str
@@ -54,12 +57,8 @@ class RequestRecord(msgspec.Struct, frozen=True, rename="camel"):
     replayed: bool
     key_id: str | None
     idempotency_key_hash: str | None
-
-
-class LocatedRecord(RequestRecord, frozen=True):
-    """Holds the fields of a request whose error has a place. Other records lack this field, so they cost no more."""
-
-    error_pointer: str
+    error_pointer: str = ""
+    trace_id: str | None = None
 
 
 class LogRecord(msgspec.Struct, frozen=True):
@@ -114,6 +113,7 @@ class RequestLog(logging.Handler):
         credential: Credential | None,
         seconds: float | None,
         idempotency_key: str | None,
+        trace: str | None = None,
     ) -> None:
         """Writes the line of an answered request."""
         if self._requests:
@@ -133,9 +133,9 @@ class RequestLog(logging.Handler):
                 reply.replayed,
                 None if credential is None else credential.key_id,
                 account and idempotency_key and idempotency_key_hash(account, idempotency_key),
+                reply.pointer,
+                trace,
             )
-            if reply.pointer:
-                record = LocatedRecord(**msgspec.structs.asdict(record), error_pointer=reply.pointer)
             self._put(record)
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -193,8 +193,7 @@ def _text(record: RequestRecord | LogRecord) -> bytes:
     if isinstance(record, LogRecord):
         return f"{start} {record.message}".encode()
     duration = "" if record.duration_ms is None else f" {record.duration_ms:.1f} ms"
-    pointer = record.error_pointer if isinstance(record, LocatedRecord) else None
-    parts = [f" {said}" for said in (record.error, pointer, record.replayed and "replayed") if said]
+    parts = [f" {said}" for said in (record.error, record.error_pointer, record.replayed and "replayed") if said]
     return (
         f"{start} {record.status} {record.endpoint or '-'}{duration}{''.join(parts)} "
         f"{record.key_id or record.account or '-'} {record.request_id}".encode()
