@@ -1,6 +1,5 @@
 """Speaks HTTP/1.1 without I/O: makes the bytes of requests, reads those of answers, and asks proxies for tunnels."""
 
-import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
 MAX_HEAD = 65_536  # bytes of heads: of an answer and the informational ones before it; the parser takes megabytes
 _MAX_CHUNKED = 4 * MAX_BODY  # bytes of a chunked body with its framing
 _END_OF_HEAD = b"\r\n\r\n"
-_FOLD = re.compile(rb"[ \t]*\r\n[ \t]+")
-_LENGTH = re.compile(rb"(?im)^content-length:(.*)\r\n")
+_STARTS = (b"HTTP/1.", b"\r\nHTTP/1.")  # the parser also takes RTSP and ICE
 
 
 class Link:
@@ -155,7 +153,7 @@ def _final_head(data: bytes) -> Conversation[tuple[HttpResponseParser, _Parts, b
         head, data = yield from _head(data, left)
         left -= len(head)
         try:
-            parser, parts = _parsed(head)
+            parser, parts = _parsed(_mended(head) if b"\t\r\n" in head else head)
         except Lost:
             parser, parts = _parsed(_mended(head))
         if not 100 <= parser.get_status_code() < 200:
@@ -166,7 +164,7 @@ def _parsed(head: bytes) -> tuple[HttpResponseParser, _Parts]:
     parts = _Parts()
     parser = HttpResponseParser(parts)
     _parse(parser, head)
-    if not parts.has_head or parts.body or not parser.get_http_version().startswith("1."):
+    if not parts.has_head or parts.body or not head.startswith(_STARTS):
         raise Lost("the answer is not HTTP")
     return parser, parts
 
@@ -174,15 +172,22 @@ def _parsed(head: bytes) -> tuple[HttpResponseParser, _Parts]:
 def _mended(head: bytes) -> bytes:
     """Returns a head without what a client has to accept and the parser does not.
 
-    That is a folded line (RFC 9112, 5.2), and a length that is repeated (RFC 9110, 8.6).
+    That is a folded line (RFC 9112, 5.2), a length that is repeated (RFC 9110, 8.6), and a tab after "chunked".
     """
-    start, end, lines = head.partition(b"\r\n")
-    if not lines.startswith((b" ", b"\t")):
-        lines = _FOLD.sub(b" ", lines)
-    lengths = [length.strip(b" \t") for found in _LENGTH.findall(lines) for length in found.split(b",")]
-    if len(lengths) > 1 and len(set(lengths)) == 1:
-        lines = b"Content-Length: " + lengths[0] + end + _LENGTH.sub(b"", lines)
-    return start + end + lines
+    start, *lines = head.split(b"\r\n")
+    parts: list[list[bytes]] = []
+    for line in lines:
+        if parts and line.startswith((b" ", b"\t")):
+            parts[-1].append(line.strip(b" \t"))
+        else:
+            parts.append([line.rstrip(b" \t")])
+    fields = [b" ".join(each) for each in parts]
+    others = [field for field in fields if not field.lower().startswith(b"content-length:")]
+    stated = [field.partition(b":")[2] for field in fields if field.lower().startswith(b"content-length:")]
+    lengths = {length.strip(b" \t") for lengths in stated for length in lengths.split(b",")}
+    if len(lengths) == 1:
+        fields = [b"Content-Length: " + lengths.pop(), *others]
+    return b"\r\n".join([start, *fields])
 
 
 def _head(data: bytes, most: int) -> Conversation[tuple[bytes, bytes]]:
