@@ -34,11 +34,11 @@ from tests.harness.serving import SEPU, Server, serving
 
 from sepu import limits
 from sepu.database.opening import connect
+from sepu.server.cores import default_workers
 
 OUT = Path("build/load")
 OPEN_CONNECTIONS = 128
 OPEN_SHARE = 0.5  # of what the closed loop reached
-WORKERS = max(1, (os.cpu_count() or 1) // 2)  # Postgres and the client need the other cores
 FLAT_KIB = 2048  # that a worker may grow in a million requests, while allocators settle
 
 
@@ -449,7 +449,7 @@ def main() -> None:
         made = commands.add_parser(command.__name__, help=command.__doc__, description=command.__doc__)
         made.set_defaults(run=command)
         made.add_argument("--state-dir", type=Path, help="of the embedded Postgres; default: a temporary one")
-        for name, default in {"workers": WORKERS, **options}.items():
+        for name, default in {"workers": default_workers(), **options}.items():
             kind = {"connections": _numbers, "scenarios": _scenarios}.get(name, type(default))
             made.add_argument(f"--{name}", type=kind, default=default)
     given = parser.parse_args()

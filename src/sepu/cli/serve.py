@@ -24,7 +24,7 @@ from sepu.cli.output import (
 from sepu.database.embedded import keeper, mark_moved, mark_used
 from sepu.database.opening import database, service_url
 from sepu.library.release import load_release
-from sepu.server import WEB_CONCURRENCY, listen
+from sepu.server import WEB_CONCURRENCY, cores, listen
 from sepu.server.client_address import Network
 from sepu.server.gunicorn import Server, Settings, Worker
 from sepu.server.request_log import LogFormat, RequestLog
@@ -42,7 +42,13 @@ def networks(value: str) -> tuple[Network, ...]:
 @env_option("--host", "Address to listen on.", default="127.0.0.1", show_default=True)
 @env_option("--port", "Port to listen on.", type=Port(), default=8000, show_default=True)
 @env_option("--bind", "A unix socket, instead of TCP.", metavar="unix:PATH")
-@env_option("--workers", "Worker processes.", type=click.IntRange(1, 256), default=2, show_default=True)
+@env_option(
+    "--workers",
+    "Worker processes.",
+    type=click.IntRange(1, cores.MAX_WORKERS),
+    default=cores.default_workers,
+    show_default="half of the cores that it may use",
+)
 @env_option(
     "--worker",
     "Type of worker; meinheld only behind a proxy.",

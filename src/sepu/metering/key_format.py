@@ -122,4 +122,4 @@ def account_of(key_id: str) -> str | None:
 def idempotency_key_hash(account_id: str, idempotency_key: str) -> str:
     """Returns the hash of an Idempotency-Key for the request log: 48 bits of the SHA-256 of account and key."""
     text = f"{account_id}:{idempotency_key}"
-    return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:12]
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).digest()[:6].hex()
