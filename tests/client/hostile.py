@@ -131,6 +131,23 @@ def pausing(seconds: float) -> Step:
     return lambda _: time.sleep(seconds)
 
 
+# A well-formed answer, that of the library.
+ANSWER = (
+    b'{"version":"1.0.0","recordCount":161,"sourceProjectionVersion":"1.0.0","sourceProjectionSha256":"",'
+    b'"rightsManifestSha256":"","librarySha256":"","mode":"commercial"}'
+)
+REQUEST_ID = "00000000-0000-0000-0000-000000000000"
+HEAD = f"HTTP/1.1 200 OK\r\nX-Request-Id: {REQUEST_ID}\r\nContent-Length: {len(ANSWER)}\r\n\r\n".encode()
+ANSWERED = saying(HEAD + ANSWER)
+
+
+def answering_each(peer: Peer) -> None:
+    """Answers every request of the connection."""
+    while True:
+        peer.request()
+        peer.send(HEAD + ANSWER)
+
+
 # The steps of each way before the answer.
 WAYS: dict[str, list[Step]] = {
     "plain": [Peer.request],

@@ -3,11 +3,12 @@
 import asyncio
 import socket
 import time
+from contextlib import suppress
 from typing import Self, cast
 
 from sepu_client import connections
 from sepu_client.address import Route
-from sepu_client.connections import Address, destination, found, literal, new_socket, shares
+from sepu_client.connections import Address, destination, literal, new_socket, resolve, shares
 from sepu_client.messages import Answer, Conversation, Lost, Request, T
 from sepu_client.protocol import Link
 
@@ -38,11 +39,7 @@ class AsyncioConnection(asyncio.Protocol):
     async def open(cls, route: Route, end: float) -> Self:
         """Connects. Raises Lost, or TimeoutError at `end`."""
         loop = asyncio.get_running_loop()
-        try:
-            addresses = literal(route) or found(await loop.getaddrinfo(*destination(route), type=socket.SOCK_STREAM))
-        except (OSError, UnicodeError, RuntimeError) as error:  # the last at the exit of the interpreter
-            raise Lost(f"{type(error).__name__}: {error}", final=isinstance(error, RuntimeError)) from None
-        connected = await _connect(addresses, end)
+        connected = await _connect(literal(route) or await _resolve(*destination(route)), end)
         made = cls(connected, route)
         try:
             connect = loop.create_unix_connection if route.unix else loop.create_connection
@@ -136,6 +133,26 @@ class AsyncioConnection(asyncio.Protocol):
                 self._limit()
             except TimeoutError as error:
                 self._waiting.set_exception(error)
+
+
+async def _resolve(host: str, port: int) -> list[Address]:
+    """Asks in a thread of ours: the loop's executor takes no work at the exit, and a loop that closes waits for it."""
+    loop = asyncio.get_running_loop()
+    answered: asyncio.Future[list[Address] | Lost] = loop.create_future()
+
+    def take(answer: list[Address] | Lost) -> None:
+        if not answered.done():  # not cancelled
+            answered.set_result(answer)
+
+    def tell(answer: list[Address] | Lost) -> None:
+        with suppress(RuntimeError):  # the loop was closed
+            loop.call_soon_threadsafe(take, answer)
+
+    resolve(host, port, tell)
+    answer = await answered
+    if isinstance(answer, Lost):
+        raise answer
+    return answer
 
 
 async def _connect(addresses: list[Address], end: float) -> socket.socket:

@@ -2,9 +2,10 @@
 
 import os
 import socket
+import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sepu_client.address import Route
@@ -107,9 +108,29 @@ def destination(route: Route) -> tuple[str, int]:
     return (route.proxy.host, route.proxy.port) if route.proxy else (route.host, route.port)
 
 
-def found(resolved: Iterable[tuple[Any, ...]]) -> list[Address]:
-    """Returns the addresses that a resolver gave."""
-    return [(family, address) for family, _, _, _, address in resolved]
+def resolve(host: str, port: int, tell: Callable[[list[Address] | Lost], object]) -> threading.Thread | None:
+    """Asks the resolver in a thread, which can be abandoned: its call cannot be interrupted.
+
+    Where no thread can be had, which is where there are too many, and from CPython 3.12 after the end of the main
+    thread, this asks it here: that takes as long as the resolver's own settings allow.
+    """
+
+    def look_up() -> None:
+        answer: list[Address] | Lost
+        try:
+            resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            answer = [(family, address) for family, _, _, _, address in resolved]
+        except Exception as error:
+            answer = Lost(f"{host} cannot be resolved: {error}")
+        tell(answer)
+
+    asking = threading.Thread(target=look_up, daemon=True)
+    try:
+        asking.start()
+    except RuntimeError:
+        look_up()
+        return None
+    return asking
 
 
 def shares(addresses: list[Address], end: float) -> Iterator[tuple[Address, float]]:

@@ -3,14 +3,12 @@
 import math
 import select
 import socket
-import threading
 import time
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
-from typing import Any, Self
+from typing import Self
 
 from sepu_client.address import Route
-from sepu_client.connections import Address, destination, found, literal, new_socket, shares
+from sepu_client.connections import Address, destination, literal, new_socket, resolve, shares
 from sepu_client.messages import Answer, Conversation, Lost, Request, T
 from sepu_client.protocol import Link
 
@@ -47,6 +45,8 @@ class SocketConnection:
 
     def is_usable(self) -> bool:
         """Returns whether it is open, and has received nothing unexpected."""
+        if type(self._socket) is not socket.socket:  # gevent has replaced the class since, and this one blocks threads
+            return False
         if not self._has_input(0):
             return True
         try:
@@ -108,27 +108,15 @@ def _left(end: float) -> float:
 
 
 def _resolve(host: str, port: int, end: float) -> list[Address]:
-    """Asks the resolver in a thread, which can be abandoned: its call cannot be interrupted."""
-    answers = SimpleQueue[Any]()
-
-    def look_up() -> None:
-        try:
-            answers.put(found(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)))
-        except Exception as error:
-            answers.put(Lost(f"{type(error).__name__}: {error}"))
-
-    try:
-        threading.Thread(target=look_up, daemon=True).start()
-    except RuntimeError as error:  # the interpreter exits, or there are too many threads
-        raise Lost(f"{host} cannot be resolved: {error}", final=True) from None
-    try:
-        answer = answers.get(timeout=_left(end))
-    except Empty:
-        raise TimeoutError from None
-    if isinstance(answer, Lost):
-        raise answer
-    addresses: list[Address] = answer
-    return addresses
+    answers: list[list[Address] | Lost] = []
+    asking = resolve(host, port, answers.append)
+    if asking:
+        asking.join(_left(end))  # and no queue: gevent may replace its class after this module is imported
+    if not answers:
+        raise TimeoutError
+    if isinstance(answers[0], Lost):
+        raise answers[0]
+    return answers[0]
 
 
 def _connect(addresses: list[Address], end: float) -> socket.socket:
