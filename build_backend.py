@@ -1,12 +1,19 @@
-"""Builds as setuptools does, and adds a CycloneDX SBOM (PEP 770) to each wheel, which setuptools cannot yet.
+"""Builds as setuptools does, and adds what setuptools cannot yet: a CycloneDX SBOM (PEP 770) in each wheel, and the
+commit in the version of whatever was not released.
 
 The backend that pyproject.toml names. The client's is a link to it.
 """
 
+import atexit
+import os
+import re
 import shutil
+import subprocess
+import tomllib
+from contextlib import suppress
 from importlib.metadata import PathDistribution
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 from setuptools import build_meta
@@ -31,6 +38,43 @@ __all__ = [
 ]
 
 Settings = dict[str, Any] | None
+
+
+def _local_version() -> str:
+    """Returns the local part of the version (PEP 440): the commit, or nothing for the commit with the version's tag.
+
+    Without git's history it is COMMIT from the environment, such as in a Dockerfile, or `unknown`.
+    """
+    root = Path(__file__).resolve().parent
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-c", "safe.directory=*", "-C", str(root), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
+
+    with suppress(OSError, subprocess.CalledProcessError):
+        if not git("rev-parse", "--show-prefix"):  # else the repository is another one around this directory
+            changed = ".changed" if git("status", "--porcelain", "--untracked-files=no") else ""
+            is_released = f"v{_version()}" in git("tag", "--points-at", "HEAD").split() and not changed
+            return "" if is_released else f"g{git('rev-parse', '--short=12', 'HEAD')}{changed}"
+    given = os.environ.get("COMMIT", "")
+    return f"g{given[:12]}" if re.fullmatch("[0-9a-f]{7,64}", given) else "unknown"
+
+
+def _version() -> str:
+    return str(tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["project"]["version"])
+
+
+def _tag_version() -> None:
+    """Lets setuptools add the local part to the version. A source distribution has it in its setup.cfg."""
+    if Path("PKG-INFO").exists() or not (local := _local_version()):
+        return
+    settings = Path(mkdtemp(), "version.cfg")
+    atexit.register(shutil.rmtree, settings.parent, ignore_errors=True)
+    settings.write_text(f"[egg_info]\ntag_build = +{local}\n")
+    os.environ["DIST_EXTRA_CONFIG"] = str(settings)
+
+
+_tag_version()
 
 
 def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Settings = None) -> str:

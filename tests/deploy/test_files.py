@@ -80,7 +80,7 @@ def test_containers_can_do_little() -> None:
         assert "mem_limit" in service, name
         assert not re.search(r"[ug]id=", str(service.get("tmpfs"))), f"{name}: Podman does not take these options"
         assert service["user"] not in {"root", "0"}, name
-        assert re.search(r":v?\d", service["image"]) or service["build"] == ".", name
+        assert re.search(r":v?\d", service["image"]) or service["build"]["context"] == ".", name
         assert "privileged" not in service, name
         assert not [value for value in service.get("environment", {}).values() if "password=" in str(value)], name
     ports = {name: service["ports"] for name, service in services.items() if "ports" in service}

@@ -1,0 +1,65 @@
+"""The version of what is built: with the commit, unless it is a release."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pytest
+from tests.programs import program
+
+pytestmark = pytest.mark.slow  # it tests our build
+
+ROOT = Path(__file__).parents[2]
+_BUILD = "import sys, build_backend; print(build_backend.prepare_metadata_for_build_editable(sys.argv[1]))"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "pyproject.toml").write_text(
+        '[project]\nname = "thing"\nversion = "1.2.0"\n[tool.setuptools]\npy-modules = []\n'
+    )
+    (root / "build_backend.py").write_bytes((ROOT / "build_backend.py").read_bytes())
+    return root
+
+
+def built(project: Path, **environment: str) -> str:
+    """Returns the version that a build has."""
+    command = [sys.executable, "-c", _BUILD, mkdtemp(dir=project.parent)]
+    env = {**os.environ, **environment}
+    done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()[-1].removeprefix("thing-").removesuffix(".dist-info")
+
+
+def git(project: Path, *arguments: str) -> str:
+    program("git", "git")
+    identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]
+    command = ["git", *identity, "-C", str(project), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_commit_is_named_and_a_release_is_not(project: Path) -> None:
+    git(project, "init", "--quiet")
+    (project / ".gitignore").write_text("*.egg-info\n__pycache__\n")
+    git(project, "add", ".")
+    git(project, "commit", "--quiet", "--message", "First")
+    commit = git(project, "rev-parse", "--short=12", "HEAD")
+    assert built(project) == f"1.2.0+g{commit}"
+    git(project, "tag", "v1.1.0")
+    assert built(project) == f"1.2.0+g{commit}"
+    git(project, "tag", "v1.2.0")
+    assert built(project) == "1.2.0"
+    (project / ".gitignore").write_text("*.egg-info\n")
+    assert built(project) == f"1.2.0+g{commit}.changed"
+
+
+def test_without_its_own_history_the_commit_is_given_or_unknown(project: Path) -> None:
+    assert built(project) == "1.2.0+unknown"
+    assert built(project, COMMIT="1a2b3c4d5e6f7a8b9c0d") == "1.2.0+g1a2b3c4d5e6f"
+    assert built(project, COMMIT="; rm -rf /") == "1.2.0+unknown"
+    git(project.parent, "init", "--quiet")  # another repository around it
+    assert built(project) == "1.2.0+unknown"
