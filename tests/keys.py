@@ -2,6 +2,8 @@
 
 from hashlib import sha256
 
+import psycopg
+
 from sepu.metering.key_format import Credential, KeyTags
 
 
@@ -13,3 +15,10 @@ def holder_of(api_key: str) -> Credential:
 def made_up_key(account_id: str) -> str:
     """A key of the right form, with the tag of another deployment."""
     return KeyTags(bytes(32)).new_key(account_id)
+
+
+def admitted(connection: psycopg.Connection, api_key: str) -> str:
+    holder = holder_of(api_key)
+    admit = "select outcome from sepu.admit(%s, %s)"
+    ((outcome,),) = connection.execute(admit, (holder.account_id, holder.key_hash)).fetchall()
+    return str(outcome)

@@ -15,7 +15,7 @@ from tests.charging import charge
 from tests.cli.running import Run, assert_failed, fields, lines, printed, rows, text
 from tests.harness.processes import running, until
 from tests.harness.serving import SEPU, serving
-from tests.keys import holder_of, made_up_key
+from tests.keys import admitted, holder_of, made_up_key
 
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey, change_key, issue_key
@@ -27,13 +27,6 @@ TINY = ("plan", "set", "tiny", "--match-limit", "7", "--search-limit", "5", "--r
 
 def created(run: Run, *options: str) -> Any:
     return printed(run("account", "create", *options, "--json"))
-
-
-def admitted(connection: psycopg.Connection, api_key: str) -> str:
-    holder = holder_of(api_key)
-    admit = "select outcome from sepu.admit(%s, %s)"
-    ((outcome,),) = connection.execute(admit, (holder.account_id, holder.key_hash)).fetchall()
-    return str(outcome)
 
 
 def test_plans(run: Run) -> None:

@@ -1,8 +1,10 @@
 """`sepu account`."""
 
-from collections.abc import Iterable
-from contextlib import closing
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, nullcontext
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal
 
 import click
@@ -10,9 +12,27 @@ from psycopg import Connection
 
 from sepu.admin import accounts, receipts
 from sepu.admin.erase import erase_account
-from sepu.cli.decorators import prints_change, prints_fields, prints_rows
+from sepu.admin.import_accounts import ImportedAccount, NewKey, WantedAccount
+from sepu.admin.import_accounts import import_accounts as import_accounts_of
+from sepu.cli.account_files import keeping_keys, read_accounts
+from sepu.cli.decorators import prints_change, prints_fields, prints_rows, with_connection
 from sepu.cli.files import first_bytes
-from sepu.cli.output import F, Fields, columns, example, group, instant, members, note_to_person, percent
+from sepu.cli.output import (
+    F,
+    Fields,
+    Form,
+    columns,
+    echo_rows,
+    example,
+    form_options,
+    group,
+    instant,
+    members,
+    note,
+    note_to_person,
+    percent,
+    progress,
+)
 from sepu.cli.times import duration, ending, ending_or_none
 from sepu.metering.meters import METERS
 
@@ -97,6 +117,60 @@ def note_thumbprint(thumbprint: str) -> None:
     note_to_person(
         f"the public key's thumbprint is {thumbprint}; the customer must confirm it before you send the receipt"
     )
+
+
+@account.command("import", epilog=example("account import customers.csv --keys-file keys.csv"))
+@click.argument("file", metavar="FILE")
+@click.option("--plan", "plan_id", default="standard", show_default=True, help="Plan of accounts without a planId.")
+@click.option(
+    "--public-keys",
+    metavar="DIRECTORY",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Customers' JWKs, EXTERNAL_ID.jwk: the keys become receipts.",
+)
+@click.option(
+    "--keys-file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where to add the new keys or receipts. Only you can read it.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be made.")
+@form_options
+@with_connection
+def import_accounts(
+    connection: Connection,
+    file: str,
+    plan_id: str,
+    public_keys: Path | None,
+    keys_file: Path | None,
+    dry_run: bool,
+    form: Form | None,
+) -> None:
+    """Make the accounts of a CSV that do not exist yet, each with its first key.
+
+    FILE has the columns externalId, name, planId and expiresAt; only the first is required. An account that exists is
+    left as it is. Exit status: 1 if one differs from the file. May be stopped and repeated with the same files.
+    """
+    wanted, compared = read_accounts(file, plan_id, public_keys)
+    if keys_file is None and not dry_run:
+        raise click.UsageError("give a --keys-file for the new keys, or --dry-run")
+    differ = 0
+
+    def imported(keep: Callable[[WantedAccount, NewKey], None]) -> Iterator[Fields]:
+        nonlocal differ
+        with progress("accounts", hidden=sys.stdout.isatty()) as bar:
+            for each in bar.track(
+                import_accounts_of(connection, wanted, compared, keep, dry_run=dry_run), total=len(wanted)
+            ):
+                differ += each.outcome == "differs"
+                yield members(each)
+
+    with keeping_keys(keys_file) if keys_file and not dry_run else nullcontext(lambda *_: None) as keep:
+        echo_rows(columns(ImportedAccount), imported(keep), form or "table")
+    if dry_run:
+        note("nothing was changed")
+    if differ:
+        sys.exit(1)
 
 
 @account.command("set", epilog=example("account set cus_8812 --name 'Silk and Company'"))

@@ -60,8 +60,20 @@ duration = _Time("duration", "7d, 12h, 30m or 0s, and at most 366d", lengths=Tru
 _ENDING = "2027-01-31, 2027-01-31T12:00:00Z or 7d"
 ending = _Time("ending", _ENDING, lengths=True, instants=True, days=True)
 ending_or_none = _Time("ending", _ENDING, lengths=True, instants=True, days=True, empty=True)
+_ending_at = _Time("ending", "2027-01-31 or 2027-01-31T12:00:00Z", lengths=False, instants=True, days=True)
 moment = _Time("moment", "2027-01-31, 2027-01-31T12:00:00Z or 7d", lengths=True, instants=True, days=True)
 utc_day = _Time("day", "2027-01-31", lengths=False, instants=False, days=True)
+
+
+def ending_at(value: str) -> datetime:
+    """Parses the end of a key or account that does not depend on when it is read: an instant or a UTC day.
+
+    Raises:
+        click.BadParameter: it is neither.
+    """
+    found = _ending_at.convert(value, None, None)
+    assert isinstance(found, datetime)  # noqa: S101
+    return found
 
 
 def range_options(what: str) -> Callable[[F], F]:

@@ -14,5 +14,7 @@ NO_LOG_LINE_BYTES = 2**24
 COLOR_LINE_CHARACTERS = 1000
 # An error's message, which quotes the input; a longer one loses its middle.
 MESSAGE_CHARACTERS = 1200
+# A list of accounts: some 100,000 of them.
+ACCOUNTS_CHARACTERS = 2**24
 # A line of `sepu export-usage`, which may list many changes.
 EXPORT_LINE_CHARACTERS = 2**20
