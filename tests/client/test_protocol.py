@@ -94,6 +94,8 @@ def test_an_answer_without_a_length_needs_a_proper_end() -> None:
     assert (answer.body, stays) == (2 * BODY, False)
     with pytest.raises(Lost):
         exchanged(OK + b"\r\n", BODY, BROKEN)
+    answer, stays = exchanged(b"HTTP/1.0 407 Denied\r\n\r\n", BODY, BROKEN)  # as tinyproxy refuses a POST
+    assert (answer.status, answer.body, stays) == (407, BODY, False)
 
 
 # What a client accepts and refuses, by section of RFC 9112 (or of RFC 9110, where it is named). Most are the responses

@@ -142,7 +142,7 @@ def _exchange(to_bytes: Callable[[Request], bytes], request: Request) -> Convers
     length = int(headers.get("content-length", "-1"))  # which the parser has checked
     if len(data) == length:
         return Answer(status, headers, data), stays
-    data, is_whole = yield from _body(data, length)
+    data, is_whole = yield from _body(data, length, status)
     return Answer(status, headers, data), stays and is_whole
 
 
@@ -206,8 +206,12 @@ def _head(data: bytes, most: int) -> Conversation[tuple[bytes, bytes]]:
     return data[:end], data[end:]
 
 
-def _body(data: bytes, length: int) -> Conversation[tuple[bytes, bool]]:
-    """Returns a body, and whether nothing followed it. One without a length, -1, ends with the connection."""
+def _body(data: bytes, length: int, status: int) -> Conversation[tuple[bytes, bool]]:
+    """Returns a body, and whether nothing followed it. One without a length, -1, ends with the connection.
+
+    Some proxies refuse a request before they have read it. The unread rest then resets the connection, so such an
+    error may end in any way.
+    """
     grown = bytearray(data)
     if length >= 0:
         while len(grown) < min(length, MAX_BODY + 1):
@@ -215,7 +219,7 @@ def _body(data: bytes, length: int) -> Conversation[tuple[bytes, bool]]:
         return bytes(grown[:length]), len(grown) == length
     while len(grown) <= MAX_BODY:
         received = yield b""
-        if received is None:
+        if received is None and status < 400:
             raise Lost("the connection broke within an answer")
         if not received:
             break
