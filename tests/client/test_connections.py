@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from tests.client.hostile import (
     ANSWERED,
     HEAD,
     REQUEST_ID,
+    WAYS,
     Peer,
     Step,
     answering_each,
@@ -152,7 +154,10 @@ INTERRUPTED = """
 import signal, sys, traceback
 from sepu_client import Client
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+def stop(*_):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGINT, stop)
 with Client(sys.argv[1], sys.argv[2], timeout=30, deadline=30) as client:  # there is one attempt
     try:
         client.library()
@@ -182,9 +187,60 @@ def test_ctrl_c_ends_a_call_and_does_not_show_the_key() -> None:
             assert started.returncode == 0
         assert closed.wait(60)
     assert "in library" in told
+    assert "in stop" in told
     assert "call = Call(" in told
-    assert "socket_connection.py" not in told
+    assert 'socket_connection.py", line' not in told
     assert SECRET.removeprefix("sepu_account_") not in told.replace(repr(own[3:]), "")
+
+
+def no_trace() -> dict[str, str]:
+    """The caller's function for headers, which fails."""
+    raise LookupError("no trace")
+
+
+def test_a_failing_function_for_headers_shows_no_key(open_client: Open) -> None:
+    """With each frame's variables. The function's own frame is there."""
+    with (
+        open_client("http://127.0.0.1:9", SECRET, headers=no_trace) as client,
+        pytest.raises(LookupError) as raised,
+    ):
+        client.search("hong")
+    whole = traceback.TracebackException.from_exception(raised.value, capture_locals=True)
+    assert "in no_trace" in "".join(whole.format())
+    assert any("sepu_client" in frame.filename for frame in whole.stack)
+    assert "thesecret" not in "".join(whole.format())
+
+
+@pytest.mark.parametrize("way", ["plain", "proxy", "CONNECT"])
+def test_no_variable_of_our_frames_shows_the_key(open_client: Open, way: str) -> None:
+    """Nor the proxy's password, in no line of a call, whatever code a signal runs there."""
+    shown, lines = list[str](), 0
+
+    def look(frame: FrameType, _: str, __: Any) -> Any:
+        nonlocal lines
+        if "/sepu_client/" not in frame.f_code.co_filename:
+            return None
+        lines += 1
+        shown.extend(
+            f"{frame.f_code.co_name}, line {frame.f_lineno}: {name}"
+            for name, value in list(frame.f_locals.items())
+            if any(secret in repr(value) for secret in ("thesecret", "dXNlcjp0aGVwYXNz"))
+        )
+        return look
+
+    with listening(way, [*WAYS[way], ANSWERED, Peer.request, ANSWERED]) as peer:
+        if "proxy" in peer.options:
+            peer.options["proxy"] = peer.options["proxy"].replace("//", "//user:thepassword@")
+        with open_client(api_key=SECRET, **peer.options) as client:
+            before = sys.gettrace()
+            sys.settrace(look)
+            try:
+                for _ in range(2):
+                    assert client.library().record_count == 161
+            finally:
+                sys.settrace(before)
+    assert lines > 200
+    assert shown == []
 
 
 def test_a_cancellation_does_not_show_the_key() -> None:

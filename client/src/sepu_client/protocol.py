@@ -75,8 +75,13 @@ class Link:
 
     def _bytes(self, request: Request) -> bytes:
         start = f"{request.method} {request.url.removeprefix(self._origin)} HTTP/1.1\r\n"
-        lines = [f"{name}: {value}\r\n" for name, value in request.headers.items()]
-        return SecretBytes(f"{start}{''.join(lines)}{self._credentials}\r\n".encode() + request.body)
+        return SecretBytes(
+            "".join(
+                [start, *[f"{name}: {value}\r\n" for name, value in request.headers.items()], self._credentials]
+            ).encode()
+            + b"\r\n"
+            + request.body
+        )
 
 
 @lru_cache(256)
