@@ -1,20 +1,23 @@
 """A peer that plays a list of steps on a connection, by each way in which a client reaches its service."""
 
 import datetime
+import itertools
 import re
 import socket
 import ssl
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from ipaddress import IPv4Address
 from pathlib import Path
+from random import Random
 from socketserver import BaseRequestHandler, ThreadingTCPServer, ThreadingUnixStreamServer
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -77,6 +80,16 @@ class Peer:
 
     def request(self) -> None:
         self.body(self.head())
+
+    def whole(self) -> tuple[bytes, bytes]:
+        """Reads a head and its body, in large parts."""
+        head, end, body = self.some(65536).partition(b"\r\n\r\n")
+        while not end:
+            head, end, body = (head + self.some(65536)).partition(b"\r\n\r\n")
+        length = re.search(rb"\r\ncontent-length: (\d+)", head, re.IGNORECASE)
+        while len(body) < (int(length[1]) if length else 0):
+            body += self.some(65536)
+        return head, body
 
     def some(self, most: int = 300) -> bytes:
         """Reads what has arrived, at most `most` bytes."""
@@ -146,6 +159,109 @@ def answering_each(peer: Peer) -> None:
     while True:
         peer.request()
         peer.send(HEAD + ANSWER)
+
+
+Head = list[bytes]  # lines
+_FOREIGN = (400, 401, 403, 404, 408, 413, 425, 429, 500, 502, 503, 504)
+_IDS = (b"9f3c1b0e7f0a4a529d3a1c8e5b7d2f40", b"1-67891233-abcdef012345678912345678")
+
+
+def _chunks(head: Head, body: bytes) -> bytes:
+    kept = [line for line in head if not line.lower().startswith(b"content-length:")]
+    chunks = b"%x \r\n%b\r\n%x;a=b\r\n%b\r\n0 \r\n\r\n" % (9, body[:9], len(body) - 9, body[9:])
+    return b"\r\n".join([*kept, b"Transfer-Encoding: chunked \t", b"", chunks])
+
+
+def _whole(lines: Head, body: bytes) -> bytes:
+    return b"\r\n".join([*lines, b"", body])
+
+
+def _beginning(prefix: bytes, head: Head) -> list[bytes]:
+    return [line for line in head if line.lower().startswith(prefix)]
+
+
+# What servers in between do to an answer, which stays the same answer.
+CHANGES: dict[str, Callable[[Head, bytes], bytes]] = {
+    "nothing": _whole,
+    "white space": lambda head, body: _whole([head[0], *(line + b" \t" for line in head[1:])], body),
+    "folded": lambda head, body: _whole([head[0], *(line.replace(b": ", b":\r\n\t", 1) for line in head[1:])], body),
+    "two lengths": lambda head, body: _whole(head + _beginning(b"content-length", head), body),
+    "all twice": lambda head, body: _whole(head + head[1:], body),
+    "their request id": lambda head, body: _whole([*head, b"X-Request-ID: " + _IDS[0]], body),
+    "only their request id": lambda head, body: _whole(
+        [*(line for line in head if line not in _beginning(b"x-request-id", head)), b"X-Request-Id: " + _IDS[1]], body
+    ),
+    "no usage": lambda head, body: _whole([line for line in head if line not in _beginning(b"x-usage", head)], body),
+    "chunks": _chunks,
+    "informational": lambda head, body: b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + _whole(head, body),
+    "upgrade": lambda head, body: _whole([*head, b"Upgrade: h2c", b"Connection: Upgrade"], body),
+    "surplus": lambda head, body: _whole(head, body) + b"\r\n",
+    "two answers": lambda head, body: _whole(head, body) * 2,
+}
+
+
+class Between:
+    """A server between the client and the service, as a step: forwards requests, and disturbs many of them."""
+
+    def __init__(self, service: str, seed: int) -> None:
+        host, _, port = service.rpartition(":")
+        self._service = (host, int(port))
+        self._seeds = itertools.count(seed)
+        self.played = Counter[str]()
+        self.forwarded = Counter[str]()  # attempts that reached the service, by key
+
+    def __call__(self, peer: Peer) -> None:
+        rng = Random(next(self._seeds))
+        if rng.random() < 0.05:
+            self._play(peer, "reset")
+        with socket.create_connection(self._service, MAX_SECONDS) as connected:
+            service = Peer(connected, threading.Event())
+            while True:
+                head, body = peer.whole()
+                if rng.random() < 0.12:
+                    self._disturb(peer, rng)
+                    continue
+                key = re.search(rb"Idempotency-Key: (\S+)", head)
+                assert key
+                self.forwarded[key[1].decode()] += 1
+                service.send(head + b"\r\n\r\n" + body)
+                head, body = service.whole()
+                if rng.random() < 0.12:
+                    self._disturb(peer, rng, head + b"\r\n\r\n" + body)
+                    continue
+                change = rng.choice(list(CHANGES))
+                self.played[change] += 1
+                peer.send(CHANGES[change](head.split(b"\r\n"), body))
+
+    def _disturb(self, peer: Peer, rng: Random, answer: bytes = b"") -> None:
+        """Does anything but answer, before or after the service has answered."""
+        match rng.choice(["cut", "reset", "silence", "foreign", "foreign", "truncated", "pieces", "late"]):
+            case "foreign":
+                self.played["foreign"] += 1
+                start = b"HTTP/1.1 %d Any\r\nContent-Length: 6\r\n" % rng.choice(_FOREIGN)
+                peer.send(start + rng.choice([b"", b"Retry-After: 0\r\n"]) + b"\r\n<html>")
+            case "pieces" if answer:
+                self.played["pieces"] += 1
+                for cut in range(0, len(answer), 200):
+                    peer.send(answer[cut : cut + 200])
+                    time.sleep(0.001)
+            case "late" if answer:
+                self.played["late"] += 1
+                time.sleep(1.2)
+                peer.send(answer)
+            case "truncated":
+                peer.send(answer[: rng.randrange(len(answer) + 1)])
+                self._play(peer, rng.choice(["cut", "reset"]))
+            case kind:
+                self._play(peer, kind)
+
+    def _play(self, peer: Peer, kind: str) -> NoReturn:
+        self.played[kind] += 1
+        if kind == "reset":
+            peer.reset()
+        elif kind == "silence":
+            peer.silence()
+        raise ConnectionError
 
 
 # The steps of each way before the answer.
