@@ -1,10 +1,12 @@
 """A peer that plays a list of steps on a connection, by each way in which a client reaches its service."""
 
+import ctypes
 import datetime
 import itertools
 import re
 import socket
 import ssl
+import struct
 import threading
 import time
 from collections import Counter
@@ -121,6 +123,11 @@ class Peer:
     def reset(self) -> None:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         self.socket.close()
+
+    def vanish(self) -> None:
+        """Drops what arrives from now on, unacknowledged, as a firewall does that forgot the connection. Linux only."""
+        drop_all = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0))  # a socket filter: "return 0"
+        self.socket.setsockopt(socket.SOL_SOCKET, 26, struct.pack("HP", 1, ctypes.addressof(drop_all)))
 
     def tls(self) -> None:
         # Stored before the handshake, so that it is closed even if that fails.

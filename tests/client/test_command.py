@@ -2,6 +2,9 @@
 
 import json
 import os
+import re
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +14,7 @@ from typing import Any
 import pytest
 from tests.client.conftest import url_of
 from tests.client.hostile import Peer, listening, saying
-from tests.harness.processes import completed
+from tests.harness.processes import completed, running
 from tests.harness.serving import Server
 
 import sepu_client
@@ -141,6 +144,23 @@ def test_a_terminal_without_chinese() -> None:
     done = completed([COMMAND, "match", "红"], env={**os.environ, **own})
     assert done.returncode == 2
     assert "'\\u7ea2' is not a colour" in done.stderr
+
+
+def test_ctrl_c_ends_a_pause_without_a_traceback() -> None:
+    """The command says what it waits for, and how to repeat the call."""
+    busy = b"HTTP/1.1 503 \x1b[2J\r\nRetry-After: 20\r\nContent-Length: 0\r\n\r\n"
+    with listening("plain", [Peer.request, saying(busy)]) as peer:
+        own = {**os.environ, "SEPU_URL": peer.url, "SEPU_API_KEY": "sepu_key"}
+        with running([COMMAND, "search", "hong"], env=own, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr
+            with process.stderr as told:
+                first = told.readline()
+                process.send_signal(signal.SIGINT)
+                last = told.read()
+            assert process.wait(60) == 130
+    assert re.fullmatch(r"sepu-client: /v1/search: 503.*; it is sent again in 20\.\d\d seconds\n", first)
+    key = re.fullmatch(r"sepu-client: interrupted; to repeat it, add --idempotency-key (\S{36})\n", last)
+    assert key, last
 
 
 def test_it_knows_its_version(call: Run) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import gzip
+import itertools
 import os
 import select
 import signal
@@ -34,6 +35,7 @@ from tests.client.hostile import (
     answering_each,
     certificate,
     listening,
+    pausing,
     saying,
 )
 from tests.harness.processes import completed, running, until
@@ -53,6 +55,9 @@ from sepu_client.messages import MAX_BODY
 from sepu_client.retries import bare
 
 SECRET = "sepu_account_thesecret"
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the socket options")
 
 
 @dataclass
@@ -286,6 +291,33 @@ def test_a_call_whose_client_is_closed_tells_its_idempotency_key() -> None:
             assert [end.idempotency_key for end in ends] == ["the-one-key", "another-key"]
             assert [(str(end), end.retried) for end in ends] == [("no answer (the client is closed)", False)] * 2
     assert time.monotonic() - start < 30
+
+
+def test_waiting_for_a_turn_is_not_part_of_an_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An AsyncClient sends a limited number of calls at a time. The others wait until the deadline."""
+    monkeypatch.setattr(async_client, "CONNECTIONS", 2)
+    requests = itertools.count()
+
+    def answer(peer: Peer) -> None:
+        while True:
+            peer.request()
+            next(requests)
+            time.sleep(0.05)
+            peer.send(HEAD + ANSWER)
+
+    async def calls(url: str, number: int, **options: Any) -> list[Any]:
+        async with AsyncClient(url, SECRET, **options) as client:
+            return await asyncio.gather(*(client.library() for _ in range(number)), return_exceptions=True)
+
+    with listening("plain", [answer]) as peer:
+        answers = asyncio.run(calls(peer.url, 40, timeout=0.5, deadline=25))
+    assert [answer.record_count for answer in answers] == [161] * 40
+    assert next(requests) == 40
+    with listening("plain", [Peer.silence]) as peer:
+        lost = asyncio.run(calls(peer.url, 6, timeout=5, deadline=0.3))
+        assert peer.connections == 2
+    told = "no answer (all 2 connections of the client were busy until the deadline)"
+    assert sorted(map(str, lost)) == sorted([told] * 4 + ["no answer (the answer came too slowly)"] * 2)
 
 
 def test_an_attempt_that_is_under_way_goes_on_when_the_client_is_closed() -> None:
@@ -543,6 +575,76 @@ def test_calls_at_the_exit_of_the_interpreter_are_answered() -> None:
     with listening("plain", [answering_each]) as peer:
         done = completed([sys.executable, "-c", AT_EXIT, peer.url], timeout=30)
     assert (done.returncode, done.stderr, done.stdout.split()) == (0, "", ["161"] * 6)
+
+
+KEPT = 4
+
+
+def call_with_dead_connections(kind: str, **options: Any) -> int:
+    """Calls once while all kept connections are dead without a sign of it; returns how many the service then had."""
+    numbers, all_here = itertools.count(), threading.Barrier(KEPT)
+
+    def answer(peer: Peer) -> None:
+        if next(numbers) >= KEPT:
+            answering_each(peer)
+        peer.request()
+        all_here.wait(20)
+        peer.vanish()
+        peer.send(HEAD + ANSWER)
+        peer.silence()
+
+    async def call_async(url: str) -> None:
+        async with AsyncClient(url, SECRET, **options) as client:
+            await asyncio.gather(*(client.library() for _ in range(KEPT)))
+            await client.library()
+
+    with listening("plain", [answer]) as peer:
+        if kind == "async":
+            asyncio.run(call_async(peer.url))
+        else:
+            with Client(peer.url, SECRET, **options) as client, ThreadPoolExecutor(KEPT) as pool:
+                list(pool.map(lambda _: client.library(), range(KEPT)))
+                client.library()
+        return peer.connections
+
+
+@linux
+def test_after_one_silent_connection_those_of_its_age_are_not_tried(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", "sepu_client"):
+        assert call_with_dead_connections(kind, timeout=0.5) == KEPT + 1
+    assert len(caplog.records) == 1
+
+
+def with_tcp(monkeypatch: pytest.MonkeyPatch, **values: int) -> None:
+    """Shortens times of TCP."""
+    numbers = {getattr(socket, name): value for name, value in values.items()}
+    options = [(level, name, numbers.get(name, value)) for level, name, value in connections._TCP_OPTIONS]
+    monkeypatch.setattr(connections, "_TCP_OPTIONS", options)
+
+
+@linux
+def test_a_silent_connection_is_replaced_before_the_timeout(
+    kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with_tcp(monkeypatch, TCP_USER_TIMEOUT=200)
+    with caplog.at_level("INFO", "sepu_client"):
+        assert call_with_dead_connections(kind, timeout=20) == KEPT + 1
+    assert len(caplog.records) == 0
+
+
+@linux
+def test_an_idle_connection_that_dies_silently_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_tcp(monkeypatch, TCP_KEEPIDLE=1, TCP_KEEPINTVL=1, TCP_USER_TIMEOUT=200)
+    with (
+        listening("plain", [Peer.request, ANSWERED, pausing(0.2), Peer.vanish, Peer.silence]) as peer,
+        Client(peer.url, SECRET) as client,
+    ):
+        client.library()
+        ((_, idle),) = client._connections._idle
+        assert idle.is_usable()
+        until(lambda: not idle.is_usable())
 
 
 def test_a_silent_address_leaves_time_for_the_others() -> None:

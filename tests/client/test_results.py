@@ -41,7 +41,7 @@ def example(path: str) -> Any:
 
 def read(path: str, body: Any, headers: dict[str, str] | None = None) -> Any:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    steps = settle(CALLS[path][1](), 1, 1, lambda: 0.0)
+    steps = settle(CALLS[path][1](), 1, lambda: 0.0)
     next(steps)
     try:
         steps.send(Answer(200, HEADERS if headers is None else headers, content))

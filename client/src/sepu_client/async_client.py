@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from sepu_client import calls
 from sepu_client.asyncio_connection import AsyncioConnection
@@ -69,10 +69,11 @@ class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
         no key, the call is a new intent with a new key. `scale` and errors: as for `match`.
         """
         rgb, parts = calls.match_many(colors, top, idempotency_key, scale)
+        end = time.monotonic() + self._deadline
         answered: list[MatchResult] = []
         try:
             for call in parts:
-                answered += (await self._settle(call)).results
+                answered += (await self._settle(call, end)).results
         except Error as error:
             error.tell_progress(answered, rgb)
             raise
@@ -109,39 +110,41 @@ class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
         """Closes the connections."""
         await self.aclose()
 
-    async def _settle(self, call: Call[T]) -> T:
-        attempts = settle(call, self._timeout, self._deadline, time.monotonic)
-        attempt = next(attempts)
+    async def _settle(self, call: Call[T], end: float | None = None) -> T:
+        end = end or time.monotonic() + self._deadline
+        attempts = settle(call, end, time.monotonic)
+        wait = next(attempts)
         while True:
-            if attempt.wait:
-                await asyncio.sleep(attempt.wait)
-            request = self._requests.of(call, attempt.seconds)
-            outcome = await self._outcome(request)
+            if wait:
+                await asyncio.sleep(wait)
+            outcome = await self._in_turn(call, end)
             try:
-                attempt = attempts.send(outcome)
+                wait = attempts.send(outcome)
             except StopIteration as settled:
                 result: T = settled.value
                 return result
 
-    async def _outcome(self, request: Request) -> Answer | Lost:
-        end = time.monotonic() + request.timeout
+    async def _in_turn(self, call: Call[Any], end: float) -> Answer | Lost:
+        """Makes an attempt, as one of at most CONNECTIONS; waiting for that is not part of its time."""
         free = self._turns()
         try:
             if free.locked():
-                async with asyncio.timeout(request.timeout):
+                async with asyncio.timeout(end - time.monotonic()):
                     await free.acquire()
             else:
                 await free.acquire()
-        except TimeoutError as failure:
-            return unsent(failure)
+        except TimeoutError:
+            return Lost(f"all {CONNECTIONS} connections of the client were busy until the deadline", unsent=True)
         try:
-            if self._send_elsewhere is not None:
-                return await self._outcome_elsewhere(self._send_elsewhere, request, end)
-            return await self._outcome_here(request, end)
+            request = self._request(call, end - time.monotonic())
+            return request if isinstance(request, Lost) else await self._outcome(request)
         finally:
             free.release()
 
-    async def _outcome_here(self, request: Request, end: float) -> Answer | Lost:
+    async def _outcome(self, request: Request) -> Answer | Lost:
+        end = time.monotonic() + request.timeout
+        if self._send_elsewhere is not None:
+            return await self._outcome_elsewhere(self._send_elsewhere, request, end)
         try:
             return await self._exchange(request, end)
         except Lost as lost:
@@ -178,8 +181,9 @@ class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
         if kept is not None:
             try:
                 return await self._exchange_on(kept, request, end)
-            except Lost as lost:
-                if not lost.unanswered:
+            except (Lost, TimeoutError) as failure:
+                self._connections.drop(before=end - request.timeout)  # others may be dead for the same reason
+                if not (isinstance(failure, Lost) and failure.unanswered):
                     raise
         try:
             async with asyncio.timeout(end - time.monotonic()):

@@ -1,11 +1,11 @@
 """Provides the common part of both clients: the options, and the objects made from them."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sepu_client.address import find_route
 from sepu_client.connections import C, Connections
-from sepu_client.messages import OwnHeaders, Request, Requests, Secret
+from sepu_client.messages import Call, Lost, OwnHeaders, Request, Requests, Secret
 from sepu_client.retries import DEADLINE, TIMEOUT, checked_seconds
 
 if TYPE_CHECKING:
@@ -37,3 +37,9 @@ class BaseClient(Generic[A, C]):
         self._requests = Requests(self._route.base, self._route.authority, authorization, headers)
         self._send_elsewhere = send
         self._connections = Connections[C]()
+
+    def _request(self, call: Call[Any], left: float) -> Request | Lost:
+        """Returns the request of an attempt, or Lost if no seconds are left of the call."""
+        if left <= 0:
+            return Lost("the deadline came before it was sent", unsent=True)
+        return self._requests.of(call, min(self._timeout, left))

@@ -61,10 +61,11 @@ class Client(BaseClient[Answer, SocketConnection]):
         no key, the call is a new intent with a new key. `scale` and errors: as for `match`.
         """
         rgb, parts = calls.match_many(colors, top, idempotency_key, scale)
+        end = time.monotonic() + self._deadline
         answered: list[MatchResult] = []
         try:
             for call in parts:
-                answered += self._settle(call).results
+                answered += self._settle(call, end).results
         except Error as error:
             error.tell_progress(answered, rgb)
             raise
@@ -100,16 +101,17 @@ class Client(BaseClient[Answer, SocketConnection]):
         """Closes the connections."""
         self.close()
 
-    def _settle(self, call: Call[T]) -> T:
-        attempts = settle(call, self._timeout, self._deadline, time.monotonic)
-        attempt = next(attempts)
+    def _settle(self, call: Call[T], end: float | None = None) -> T:
+        end = end or time.monotonic() + self._deadline
+        attempts = settle(call, end, time.monotonic)
+        wait = next(attempts)
         while True:
-            if attempt.wait:
-                time.sleep(attempt.wait)
-            request = self._requests.of(call, attempt.seconds)
-            outcome = self._outcome(request)
+            if wait:
+                time.sleep(wait)
+            request = self._request(call, end - time.monotonic())
+            outcome = request if isinstance(request, Lost) else self._outcome(request)
             try:
-                attempt = attempts.send(outcome)
+                wait = attempts.send(outcome)
             except StopIteration as settled:
                 result: T = settled.value
                 return result
@@ -141,8 +143,9 @@ class Client(BaseClient[Answer, SocketConnection]):
         if kept is not None:
             try:
                 return self._exchange_on(kept, request, end)
-            except Lost as lost:
-                if not lost.unanswered:
+            except (Lost, TimeoutError) as failure:
+                self._connections.drop(before=end - request.timeout)  # others may be dead for the same reason
+                if not (isinstance(failure, Lost) and failure.unanswered):
                     raise
         try:
             opened = SocketConnection.open(self._route, end)

@@ -3,6 +3,7 @@
 import argparse
 import io
 import json
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -19,30 +20,44 @@ from sepu_client import (
     SearchResponse,
     UsageResponse,
     __version__,
+    new_idempotency_key,
 )
 
 
 def main() -> None:
-    """Runs the command line. Exits with status 1 for an error of the service, and 2 for wrong arguments."""
+    """Runs the command line.
+
+    Exits with status 1 for an error of the service, 2 for wrong arguments, and 130 after Ctrl-C.
+    """
     parser = _parser()
     arguments = parser.parse_args()
+    is_metered = arguments.command != "usage"
+    key = arguments.idempotency_key or new_idempotency_key() if is_metered else None
+    to_repeat = f"; to repeat it, add --idempotency-key {key}" if key else ""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that has no Chinese
+    logging.basicConfig(handlers=[_ToStderr()])
+    logging.getLogger("sepu_client").setLevel(logging.INFO)  # says why a call is sent again, and when
     try:
         with Client(_setting("SEPU_URL"), _setting("SEPU_API_KEY")) as client:
-            answer = _call(client, arguments)
+            answer = _call(client, arguments, key)
     except (TypeError, ValueError) as error:
         parser.error(str(error))
     except Error as error:
         if isinstance(error, InvalidRequestError):
             hint = f"; sepu-client {arguments.command} --help says what it takes"
-        elif error.idempotency_key and not isinstance(error, IdempotencyConflictError):
-            hint = f"; to repeat it, add --idempotency-key {error.idempotency_key}"
         else:
-            hint = ""
+            hint = "" if isinstance(error, IdempotencyConflictError) else to_repeat
         parser.exit(1, f"{printable(f'sepu-client: {error}{hint}')}\n")
+    except KeyboardInterrupt:
+        parser.exit(130, f"sepu-client: interrupted{to_repeat}\n")
     sys.stdout.write("".join(f"{printable(line)}\n" for line in lines(answer, as_json=arguments.json)))
+
+
+class _ToStderr(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        sys.stderr.write(f"sepu-client: {printable(record.getMessage())}\n")
 
 
 def printable(line: str) -> str:
@@ -81,13 +96,15 @@ def _setting(name: str) -> str:
     return value
 
 
-def _call(client: Client, arguments: argparse.Namespace) -> MatchResponse | SearchResponse | UsageResponse:
+def _call(
+    client: Client, arguments: argparse.Namespace, key: str | None
+) -> MatchResponse | SearchResponse | UsageResponse:
     match arguments.command:
         case "match":
-            return client.match(arguments.colors, top=arguments.top, idempotency_key=arguments.idempotency_key)
+            return client.match(arguments.colors, top=arguments.top, idempotency_key=key)
         case "search":
             q = " ".join(arguments.text)
-            return client.search(q, limit=arguments.limit, idempotency_key=arguments.idempotency_key)
+            return client.search(q, limit=arguments.limit, idempotency_key=key)
         case _:
             return client.usage()
 

@@ -1,5 +1,6 @@
 """Keeps connections; each carries one call at a time."""
 
+import math
 import os
 import socket
 import threading
@@ -17,6 +18,23 @@ if TYPE_CHECKING:
 
 IDLE_SECONDS = 30.0  # the service closes after 75, and many firewalls and balancers forget after 60
 
+# Firewalls, balancers and VPNs forget connections without a word. Those that are idle are probed after 10 seconds, and
+# again 5 seconds later (also by the system's own intervals, 75 seconds, where there are no others). One breaks if
+# nothing that it sent was acknowledged for 5 seconds: a call then has time for a new one.
+_TCP_OPTIONS = [
+    (level, getattr(socket, name), value)
+    for level, name, value in (
+        (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
+        (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+        (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 10),
+        (socket.IPPROTO_TCP, "TCP_KEEPALIVE", 10),  # macOS's name of it
+        (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 5),
+        (socket.IPPROTO_TCP, "TCP_KEEPCNT", 1),
+        (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", 5000),  # milliseconds; Linux
+    )
+    if hasattr(socket, name)
+]
+
 forks = 0  # forks that led to this process; PERF: os.getpid is a system call
 
 
@@ -27,6 +45,9 @@ def _count_fork() -> None:
 
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_count_fork)
+
+# The name does not exist, or has no address. The second is not on each platform.
+_UNKNOWN_NAME = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}
 
 Address = tuple[socket.AddressFamily, Any]
 
@@ -62,30 +83,24 @@ class Connections(Generic[C]):
             return None
 
     def give_back(self, connection: C) -> None:
-        """Takes a connection back after its answer, and closes those that were idle for long."""
+        """Takes a connection back after its answer, and closes those that have been idle for too long."""
         if self._forks != forks:
             connection.close()
             raise Lost("the process was forked during the call")
         self._idle.append((time.monotonic(), connection))
-        if self._is_closed:
-            self.drop()
-        try:
-            while self._idle[0][0] < time.monotonic() - IDLE_SECONDS:
-                self._idle.popleft()[1].close()
-        except IndexError:  # another thread took it
-            pass
+        self.drop(math.inf if self._is_closed else time.monotonic() - IDLE_SECONDS)
 
     def close(self) -> None:
         """Closes the idle connections, and from now on those that are given back."""
         self._is_closed = True
         self.drop()
 
-    def drop(self) -> None:
-        """Closes the idle connections."""
+    def drop(self, before: float = math.inf) -> None:
+        """Closes the connections that have been idle since an earlier instant of `time.monotonic`."""
         try:
-            while True:
-                self._idle.pop()[1].close()
-        except IndexError:
+            while self._idle[0][0] < before:
+                self._idle.popleft()[1].close()
+        except IndexError:  # none is left, or another thread took it
             pass
 
 
@@ -121,7 +136,8 @@ def resolve(host: str, port: int, tell: Callable[[list[Address] | Lost], object]
             resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             answer = [(family, address) for family, _, _, _, address in resolved]
         except Exception as error:
-            answer = Lost(f"{host} cannot be resolved: {error}")
+            is_unknown = isinstance(error, socket.gaierror) and error.errno in _UNKNOWN_NAME
+            answer = Lost(f"{host} cannot be resolved: {error}", unknown_name=is_unknown)
         tell(answer)
 
     asking = threading.Thread(target=look_up, daemon=True)
@@ -143,8 +159,9 @@ def shares(addresses: list[Address], end: float) -> Iterator[tuple[Address, floa
 
 
 def new_socket(family: socket.AddressFamily) -> socket.socket:
-    """Returns a socket that sends without delay."""
+    """Returns a socket that sends without delay, and that breaks when the other side is silent."""
     made = socket.socket(family, socket.SOCK_STREAM)
     if family != getattr(socket, "AF_UNIX", None):
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for level, option, value in _TCP_OPTIONS:
+            made.setsockopt(level, option, value)
     return made

@@ -64,7 +64,7 @@ class Lost(Exception):  # noqa: N818  (it never leaves this package)
     """The loss of an answer. A retry is useless if it is `final`.
 
     `unanswered`: a kept connection broke before the first byte of an answer. `unsent`: the service cannot have read a
-    request. `retry_after` is in seconds.
+    request. `unknown_name`: the resolver knows no address of the host. `retry_after` is in seconds.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class Lost(Exception):  # noqa: N818  (it never leaves this package)
         final: bool = False,
         unanswered: bool = False,
         unsent: bool = False,
+        unknown_name: bool = False,
         retry_after: int | None = None,
     ) -> None:
         super().__init__(reason)
@@ -81,6 +82,7 @@ class Lost(Exception):  # noqa: N818  (it never leaves this package)
         self.final = final
         self.unanswered = unanswered
         self.unsent = unsent
+        self.unknown_name = unknown_name
         self.retry_after = retry_after
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from itertools import count
 from random import uniform as drawn
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from sepu_client import results
 from sepu_client.errors import (
@@ -23,7 +23,10 @@ from sepu_client.results import Unreadable
 T = TypeVar("T")
 
 TIMEOUT = 10.0
-DEADLINE = 60.0
+# Below the 29 to 30 seconds after which the servers around a caller give up, so that its error handling runs.
+DEADLINE = 25.0
+# Containers and VPNs may come up late, but a misspelt name never exists.
+UNKNOWN_NAME_SECONDS = 3.0
 _DAY_SECONDS = 86_400
 
 FIRST_BACK_OFF = 0.25
@@ -43,30 +46,18 @@ def checked_seconds(name: str, seconds: float) -> float:
     return seconds
 
 
-class Attempt(NamedTuple):
-    """Says how long to wait before sending, and when to give up, in seconds."""
-
-    wait: float
-    seconds: float
-
-
 def settle(
-    call: Call[T],
-    timeout: float,
-    deadline: float,
-    clock: Callable[[], float],
-    uniform: Callable[[float, float], float] = drawn,
-) -> Generator[Attempt, Answer | Lost, T]:
-    """Yields one attempt after the other, takes the outcome of each, and returns the result or raises the error.
+    call: Call[T], end: float, clock: Callable[[], float], uniform: Callable[[float, float], float] = drawn
+) -> Generator[float, Answer | Lost, T]:
+    """Yields the seconds to wait before each attempt, takes its outcome, and returns the result or raises the error.
 
     An attempt that failed is repeated if its error is of a kind that is `retried`, after Retry-After and a back-off
-    with full jitter, unless the deadline would come first. The headers of answers have names in lower case.
+    with full jitter, unless `end` would come first. The headers of answers have names in lower case.
     """
-    end = clock() + deadline
-    wait, left = 0.0, deadline
+    wait, last = 0.0, end
     may_be_charged = False
     for number in count():
-        outcome = yield Attempt(wait, min(timeout, left))
+        outcome = yield wait
         if isinstance(outcome, Answer) and outcome.status == 200:
             return _result(call, outcome)
         error = _error(call, outcome)
@@ -74,8 +65,12 @@ def settle(
         error.may_be_charged = may_be_charged
         after = outcome.retry_after if isinstance(outcome, Lost) else retry_after(outcome.headers)
         wait = (after or 0) + uniform(0, FIRST_BACK_OFF * 2 ** min(number, DOUBLINGS))
-        left = end - clock() - wait
-        if not error.retried or left <= 0:
+        now = clock()
+        if not (isinstance(outcome, Lost) and outcome.unknown_name):
+            last = end
+        elif last == end:  # the first of these in a row
+            last = min(end, now + UNKNOWN_NAME_SECONDS)
+        if not error.retried or now + wait >= last:
             raise error from (outcome.__cause__ if isinstance(outcome, Lost) else None)
         import logging  # slow to import, and seldom needed
 
