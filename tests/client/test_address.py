@@ -19,6 +19,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Set:
     """Sets variables, after removing those of the machine."""
     for name in (*proxies._NAMES["https"], *proxies._NAMES["http"], *proxies._EXCEPTIONS, "HTTP_PROXY"):
         monkeypatch.delenv(name, raising=False)
+    proxies._pass_over.cache_clear()
 
     def put(**values: str) -> None:
         for name, value in values.items():
@@ -39,7 +40,9 @@ def route(base_url: str, **options: Any) -> Route:
         ("https://colors.example:443/a%20b/", "https://colors.example/a%20b", "colors.example", 443),
         ("http://[2001:DB8::1]:81", "http://[2001:db8::1]:81", "2001:db8::1", 81),
         ("http://my_service.:80", "http://my_service.", "my_service.", 80),
-        ("https://bücher.example", "https://xn--bcher-kva.example", "xn--bcher-kva.example", 443),
+        ("https://xn--strae-oqa.example", "https://xn--strae-oqa.example", "xn--strae-oqa.example", 443),
+        ("https://127.0.0.1", "https://127.0.0.1", "127.0.0.1", 443),
+        ("https://1.a", "https://1.a", "1.a", 443),
     ],
 )
 def test_an_address(base_url: str, base: str, host: str, port: int) -> None:
@@ -115,14 +118,16 @@ def test_a_proxy_that_cannot_be_used_is_refused_without_its_password(environment
     [
         *((entry, "https://a.b.example:8443", True) for entry in (
             "*", "a.b.example", ".a.b.example", "b.example", ".b.example", "EXAMPLE", "a.b.example:8443",
-            "localhost, b.example", "localhost b.example", "a.b.example.",
+            "localhost, b.example", "localhost b.example", "a.b.example.", "*.b.example", "*.EXAMPLE:8443",
+            "*.local, 169.254/16, b.example",
         )),
         *((entry, "https://a.b.example:8443", False) for entry in (
-            "", "c.example", "b.exampl", "a.b.example:443", "x.a.b.example", ".b", "10.0.0.0/8", "[::1]:8443",
+            "", "c.example", "b.exampl", "a.b.example:443", "x.a.b.example", ".b", "*.b.example:443", "*.c.example",
+            "10.0.0.0/8", "[::1]:8443",
         )),
         ("example", "https://badexample", False),
         *((entry, "https://10.1.2.3", True) for entry in ("10.1.2.3", "10.1.2.3:443", "10.0.0.0/8", "10.1.2.0/24")),
-        *((entry, "https://10.1.2.3", False) for entry in ("10.1.2.30", "10.1.2.3:80", "11.0.0.0/8")),
+        *((entry, "https://10.1.2.3", False) for entry in ("10.1.2.30", "10.1.2.3:80", "11.0.0.0/8", "1.2.3", ".3")),
         *((entry, "https://[2001:db8::1]", True) for entry in (
             "2001:db8::1", "[2001:db8::1]", "[2001:DB8:0::1]:443", "2001:db8::/32",
         )),
@@ -138,14 +143,56 @@ def test_hosts_without_a_proxy(environment: Set, exceptions: str, base_url: str,
 
 @pytest.mark.parametrize(
     "entry",
-    ["*.example", "http://a.example", "a:b", "a:99999999", "[::1", "::1]", "[a]", "10.0.0.0/99", "a..b", "-", ":80"],
-)
-def test_an_exception_of_another_form_is_refused(environment: Set, entry: str) -> None:
-    environment(HTTPS_PROXY="http://proxy:3128", no_proxy=f"*,{entry}")
-    with pytest.raises(ValueError, match="^no_proxy has '"):
-        route(HTTPS)
-    environment(HTTPS_PROXY="")
+    [
+        "169.254/16", "10.*", "*.10.*", "<local>", "a;b", "a.example/path", "http://a.example", "straße.example", "a:b",
+        "a:99999999", "[::1", "::1]", "[a]", "10.0.0.0/99", "1.2.3", "010.1.2.3", "a..b", "-", ":80", "*.", "**", "a*",
+        "\x1b[2J", "\udcff", "a" * 5000,
+    ],
+)  # fmt: skip
+def test_an_exception_of_another_form_is_passed_over(
+    environment: Set, caplog: pytest.LogCaptureFixture, entry: str
+) -> None:
+    """And logged once."""
+    environment(HTTPS_PROXY="http://proxy:3128", no_proxy=f"{entry},b.example")
+    for _ in range(2):
+        assert route("https://10.1.2.3").proxy is not None
+        assert route("https://a.example").proxy is not None
+        assert route("https://b.example").proxy is None
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.getMessage().startswith(f"no_proxy has {entry[:100]!r}, which is passed over")
+    assert record.getMessage().isprintable()
+
+
+def test_an_exception_is_logged_without_a_password(environment: Set, caplog: pytest.LogCaptureFixture) -> None:
+    environment(HTTPS_PROXY="http://proxy:3128", NO_PROXY="http://user:secret@host")
+    assert route(HTTPS).proxy is not None
+    assert "NO_PROXY has 'host'" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_an_exception_spares_a_host_a_proxy_that_cannot_be_used(environment: Set) -> None:
+    environment(HTTPS_PROXY="socks5://proxy", NO_PROXY="colors.example")
     assert route(HTTPS).proxy is None
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "straße.example", "bücher.example", "\u212a.example", "ａ.example", "a。example", "１.1.1.1",
+        "127.1", "010.0.0.1", "0x7f.0.0.1", "0x7f.1", "2130706433", "0x7f000001", "1.2.3.4.5", "256.1.1.1", "1.2.3.4.",
+        "a.1", "a.0x", "%61.example", "[v1.a]", "[::1%25lo]", "[::1%lo]", "[127.0.0.1]", "[a.example]", "a\\b", "a_..b",
+    ],
+)  # fmt: skip
+def test_a_host_that_two_standards_read_differently_is_refused(environment: Set, host: str) -> None:
+    reason = "^the base URL is not ASCII: write the host" if not host.isascii() else "^the base URL is not of the form"
+    for used in (True, False):
+        with pytest.raises(ValueError, match=reason):
+            route(f"https://{host}", is_used=used)
+    if "[" not in host:
+        environment(HTTPS_PROXY=f"http://{host}:3128")
+        with pytest.raises(ValueError, match="^HTTPS_PROXY is not of the form"):
+            route(HTTPS)
 
 
 def test_a_machine_without_certificates_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,12 @@
 """Reads the address of the service, and chooses the way to it: directly, through a proxy, or by a Unix socket."""
 
 import re
-import socket
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from sepu_client.proxies import HOST, Proxy, proxy_for, read_proxy
+from sepu_client.proxies import Proxy, is_host, proxy_for, read_proxy
 
 if TYPE_CHECKING:
     import ssl
@@ -58,21 +57,24 @@ def _parts(base_url: str) -> tuple[str, str, int, str]:
         host = url.hostname or ""
         port = url.port if url.port is not None else PORTS[url.scheme]
         path = url.path.rstrip("/")
-        if ":" in host:
-            socket.inet_pton(socket.AF_INET6, host)
-        elif not host.isascii():
-            host = host.encode("idna").decode()
         is_valid = (
             url.scheme in PORTS
-            and (":" in host or HOST.fullmatch(host))
+            and base_url.isascii()  # the host is in lower case now, where the Kelvin sign is k
+            and is_host(host)
+            and ("[" in url.netloc) == (":" in host)  # not [v1.name], an address of the future
             and port > 0
             and _PATH.fullmatch(path)
             and base_url.isprintable()
             and not re.search(r"[\s@?#]", base_url)
             and not path.endswith("/v1")  # the calls add it
         )
-    except (ValueError, OSError, KeyError, TypeError, AttributeError):  # UnicodeError is a ValueError
+    except (ValueError, KeyError, TypeError, AttributeError):
         is_valid = False
     if not is_valid:
+        if isinstance(base_url, str) and not base_url.isascii():
+            raise ValueError(
+                "the base URL is not ASCII: write the host in the form that DNS has, such as xn--strae-oqa.example, "
+                "and other characters of a path as %XX"
+            )
         raise ValueError("the base URL is not of the form https://HOST or unix:/PATH: no user, no query, and no /v1")
     return url.scheme, host, port, path

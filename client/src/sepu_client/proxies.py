@@ -2,14 +2,17 @@
 
 import os
 import re
+import socket
 from base64 import b64encode
+from functools import cache
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from msgspec import Struct
 
 from sepu_client.messages import Secret
 
-HOST = re.compile(r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*\.?")
+_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*\.?")
+_ENDS_IN_NUMBER = re.compile(r"(^|\.)([0-9]+|0x[0-9a-f]*)\.?$")
 
 # Lower case first, as in curl. HTTP_PROXY is left out: CGI sets it from a request's header.
 _NAMES = {
@@ -35,13 +38,14 @@ class Proxy(Struct, frozen=True):
 def proxy_for(scheme: str, host: str, port: int) -> Proxy | None:
     """Returns the proxy that the environment names for a host. Raises ValueError, which names the variable."""
     name, value = _first(_NAMES[scheme])
-    if not value:
-        return None
-    proxy = read_proxy(name, value)
-    exceptions, hosts = _first(_EXCEPTIONS)
-    # All are read, so that a wrong one is always reported.
-    found = [_matches(entry, host.rstrip("."), port, exceptions) for entry in re.split(r"[\s,]+", hosts) if entry]
-    return None if any(found) else proxy
+    return read_proxy(name, value) if value and not _is_exception(host.rstrip("."), port) else None
+
+
+def _is_exception(host: str, port: int) -> bool:
+    name, hosts = _first(_EXCEPTIONS)
+    # All are read, so that each wrong one is reported.
+    found = [_matches(entry, host, port, name) for entry in re.split(r"[\s,]+", hosts) if entry]
+    return any(found)
 
 
 def _first(names: tuple[str, ...]) -> tuple[str, str]:
@@ -49,6 +53,25 @@ def _first(names: tuple[str, ...]) -> tuple[str, str]:
         if value := os.environ.get(name, "").strip():
             return name, value
     return names[0], ""
+
+
+def is_host(host: str) -> bool:
+    """Returns whether all standards read the host alike: an ASCII name, or an IP address in its common form.
+
+    IDNA 2003 and 2008 read some other names as different hosts. 010.0.0.1, 127.1 and 0x7f.1 are addresses to some
+    resolvers and browsers, and not the same ones.
+    """
+    if _is_name(host):
+        return True
+    try:
+        socket.inet_pton(socket.AF_INET6 if ":" in host else socket.AF_INET, host)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _is_name(host: str) -> bool:
+    return bool(_NAME.fullmatch(host)) and not _ENDS_IN_NUMBER.search(host)
 
 
 def read_proxy(name: str, url: str) -> Proxy:
@@ -60,7 +83,7 @@ def read_proxy(name: str, url: str) -> Proxy:
         is_valid = (
             scheme in {"http", "https"}
             and port != 0
-            and (HOST.fullmatch(host) or ":" in host)
+            and (is_host(host) or ":" in host)
             and parts.path in {"", "/"}
             and url.isascii()
             and url.isprintable()
@@ -86,13 +109,19 @@ def read_proxy(name: str, url: str) -> Proxy:
 
 
 def _matches(entry: str, host: str, port: int, name: str) -> bool:
-    """Returns whether a NO_PROXY entry is for the host: *, HOST, .SUFFIX, address or network, with a port or none."""
+    """Returns whether a NO_PROXY entry is for the host: *, HOST, .SUFFIX, address or network, with a port or none.
+
+    *.SUFFIX is .SUFFIX, as in Go. An entry of another form is for no host, as in curl.
+    """
     if entry == "*":
         return True
-    form = re.fullmatch(r"(?P<host>\[[^][]+\]|[^][:]+)(:(?P<port>[0-9]{1,5}))?|(?P<address>[0-9A-Fa-f:./]+)", entry)
+    form = re.fullmatch(
+        r"(?P<host>\[[^][]+\]|[^][:]+)(:(?P<port>[0-9]{1,5}))?|(?P<address>[0-9A-Fa-f:./]+)",
+        entry.removeprefix("*") if entry.startswith("*.") else entry,
+    )
     stated = (form["host"] or form["address"] if form else "").lower()
     suffix = stated.removeprefix(".")
-    if HOST.fullmatch(suffix):
+    if _is_name(suffix):
         is_meant = f".{host}".endswith(f".{suffix.rstrip('.')}")
     else:
         from ipaddress import ip_address, ip_network
@@ -100,12 +129,23 @@ def _matches(entry: str, host: str, port: int, name: str) -> bool:
         try:
             network = ip_network(stated.strip("[]"), strict=False)
         except ValueError:
-            raise ValueError(
-                f"{name} has {entry!r}, which is not *, HOST, .SUFFIX, an IP address or a network; each may have "
-                ":PORT, and IPv6 is then in brackets"
-            ) from None
+            _pass_over(name, entry.rpartition("@")[2][:100])
+            return False
         try:
             is_meant = ip_address(host) in network
         except ValueError:
             is_meant = False  # the host is a name
     return is_meant and (form is None or form["port"] is None or int(form["port"]) == port)
+
+
+@cache
+def _pass_over(name: str, entry: str) -> None:
+    """Logs, once, that an entry is for no host: a proxy gets requests that it may not be meant for."""
+    import logging  # slow to import, and seldom needed
+
+    logging.getLogger("sepu_client").warning(
+        "%s has %r, which is passed over: it is not *, HOST, .SUFFIX, *.SUFFIX, an IP address or a network "
+        "(each may have :PORT, and IPv6 is then in brackets)",
+        name,
+        entry,
+    )
