@@ -31,7 +31,7 @@ def charged(connection: psycopg.Connection, holder: Credential) -> Credential:
     """Two charges for one input 3 minutes apart, one for another input between them, and an old one."""
     for number, (fingerprint, minutes) in enumerate(((1, 4), (2, 3), (1, 1), (1, 60 * 24 * 40)), 1):
         connection.execute(
-            "select from sepu.meter_request(%s, %s, %s, %s, 'color_match', %s, '{}', %s, "
+            "select from sepu.meter_one(%s, %s, %s, %s, 'color_match', %s, '{}', %s, "
             "now() - make_interval(mins => %s))",
             (
                 holder.account_id, holder.key_hash, f"order-{number:04}", bytes([fingerprint] * 32), number,

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from psycopg import Connection
+from tests.charging import called_at
 from tests.harness.processes import until
 from tests.keys import holder_of
 
@@ -56,11 +57,12 @@ class Customer:
         body: bytes = b"{}",
         holder: Credential | None = None,
     ) -> Answer:
-        """Calls the SQL function directly, at an instant that the test chooses."""
+        """Calls an SQL function directly, at an instant that the test chooses."""
         asking = holder or self.credential
+        function = called_at("meter_request", "meter_one", at)
         row = session.execute(
-            "select outcome, period, unit_limit, committed, reserved, body "
-            "from sepu.meter_request(%s, %s, %s, %s, %s, %s, %s, gen_random_uuid(), %s)",
+            f"select outcome, period, unit_limit, committed, reserved, body "
+            f"from sepu.{function}(%s, %s, %s, %s, %s, %s, %s, gen_random_uuid(), %s)",
             (asking.account_id, asking.key_hash, key, sha256(what.encode()).digest(), meter, units, body, at),
         ).fetchone()
         assert row is not None
@@ -68,8 +70,9 @@ class Customer:
 
     def admit(self, session: Connection, *, at: datetime = NOON, holder: Credential | None = None) -> str:
         asking = holder or self.credential
+        function = called_at("admit", "admit_one", at)
         row = session.execute(
-            "select outcome from sepu.admit(%s, %s, %s)", (asking.account_id, asking.key_hash, at)
+            f"select outcome from sepu.{function}(%s, %s, %s)", (asking.account_id, asking.key_hash, at)
         ).fetchone()
         assert row is not None
         return str(row[0])
@@ -148,6 +151,7 @@ def session(ledger_url: str) -> Iterator[OpenSession]:
         def open_one() -> Connection:
             one = connect(ledger_url)
             opened.callback(one.close)
+            one.execute("set lock_timeout = '10s'")  # what should not wait fails
             return one
 
         yield open_one

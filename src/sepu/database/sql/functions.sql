@@ -1,7 +1,8 @@
 -- The ledger's functions. A request calls one of them, and that call decides everything. It returns its outcome, never
 -- raises it: ok, charged, replayed, or an error code of the contract.
 --
--- The time is an argument so that a test can cross into another month. Its default is the database's clock.
+-- The time is an argument so that a test can cross into another month. Its default is the database's clock. The
+-- functions that the service calls refuse an instant more than a day from that clock; those that they call do not.
 -- Each statement of a request reads or writes one table, by its primary key.
 -- Lock waits time out before the worker does, so it usually learns that the call failed and changed nothing.
 --
@@ -18,9 +19,18 @@
 --   read_usage    -> read_usage_one -> authenticate, count_request
 --   admit         -> admit_one      -> authenticate, count_request
 --   broken_settings -> needed_settings
+-- All six call check_instant, unless the instant is their own now(): an expression with fewer parts takes less.
 
 
 -- 1. Functions that the service does not call directly.
+
+-- Refuses an instant that is more than a day from the database's clock, or null.
+create or replace function sepu.check_instant(p_now timestamptz) returns void language plpgsql stable as $$
+begin
+    if (p_now between now() - interval '24 hours' and now() + interval '24 hours') is not true then
+        raise exception using errcode = '22023', message = 'the instant is more than a day from the database''s clock';
+    end if;
+end $$;
 
 -- Looks up the key, its account and the account's plan. The outcome is unauthorized, account_unavailable or ok.
 --
@@ -28,7 +38,7 @@
 -- writing the same value. If an operator's command holds it, the next use is recorded.
 create or replace function sepu.authenticate(
     p_account_id text, p_key_hash bytea, p_now timestamptz,
-    out outcome text, out plan_id text, out requests_per_minute integer, out key_id text
+    out outcome text, out plan_id text, out requests_per_minute integer, out key_id text, out lock_seed bigint
 ) language plpgsql volatile as $$
 declare
     v_status     text;
@@ -43,7 +53,7 @@ begin
         return;
     end if;
 
-    select a.status, a.plan_id, a.expires_at into v_status, plan_id, v_expires_at
+    select a.status, a.plan_id, a.expires_at, a.lock_seed into v_status, plan_id, v_expires_at, lock_seed
       from sepu.account a where a.account_id = p_account_id;
     if v_status is distinct from 'active' or v_expires_at <= p_now then
         outcome := 'account_unavailable';
@@ -198,8 +208,15 @@ end $$;
 -- one for its idempotency key alone. It waits for neither. If the first is taken, a request with the same input is
 -- running. If only the second is taken, the request that holds it has a different input; otherwise it would hold the
 -- first lock too. A request refused over a lock is not counted: the running request holds the rate counter.
--- If two requests with the same key ever ran together (impossible on one node), the primary key of stored_result
--- would refuse the second.
+--
+-- A lock's number is a hash of the key, seeded by the account's secret lock_seed; the first lock's is a hash of the
+-- input, seeded by the second's. Without a seed anybody could compute a key of their own that has the number of another
+-- account's, because the hash can be inverted. With it, two accounts' keys meet by chance, 2^-64 for a pair: the hash
+-- maps the seeds of a key one to one into its state, so no choice of the key makes a number likelier. Requests show
+-- nothing of a number unless two meet.
+--
+-- If two requests with the same key run together (one of them may still run this function's previous version), the
+-- primary key of stored_result refuses the second.
 create or replace function sepu.meter_one(
     p_account_id text, p_key_hash bytea, p_idempotency_key text, p_fingerprint bytea,
     p_meter text, p_units integer, p_body bytea, p_request_id uuid, p_now timestamptz
@@ -207,7 +224,7 @@ create or replace function sepu.meter_one(
 declare
     v             sepu.metered;
     v_auth        record;
-    v_key         text := p_account_id || ':' || p_idempotency_key;
+    v_key         bigint;
     v_input_free  boolean;
     v_key_free    boolean := false;
     v_fingerprint bytea;
@@ -220,10 +237,10 @@ begin
         return v;
     end if;
 
-    -- The seeds keep the two kinds of lock apart.
-    v_input_free := pg_try_advisory_xact_lock(hashtextextended(v_key || encode(p_fingerprint, 'hex'), 1));
+    v_key := hashtextextended(p_idempotency_key, v_auth.lock_seed);
+    v_input_free := pg_try_advisory_xact_lock(hashtextextended(encode(p_fingerprint, 'hex'), v_key));
     if v_input_free then
-        v_key_free := pg_try_advisory_xact_lock(hashtextextended(v_key, 0));
+        v_key_free := pg_try_advisory_xact_lock(v_key);
     end if;
     -- Read this only after trying the locks, to see the result of a request that held one and has just committed.
     select s.fingerprint, s.period, s.body into v_fingerprint, v.period, v.body
@@ -250,7 +267,7 @@ begin
         raise exception using errcode = '22023',
             message = format('plan %s has no limit for the meter %s', v_auth.plan_id, p_meter);
     end if;
-    if v_fingerprint is not null then
+    if v_fingerprint = p_fingerprint then
         v.outcome := 'replayed';
         select u.committed, u.reserved, v_plan_limit + u.granted
           into v.committed, v.reserved, v.unit_limit
@@ -344,6 +361,9 @@ create or replace function sepu.admit(
 ) language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '800ms' as $$
 begin
+    if p_now is distinct from now() then
+        perform sepu.check_instant(p_now);
+    end if;
     outcome := sepu.admit_one(p_account_id, p_key_hash, p_now);
 end $$;
 
@@ -355,6 +375,9 @@ declare
     v    record;
     v_at bigint;
 begin
+    if p_now is distinct from now() then
+        perform sepu.check_instant(p_now);
+    end if;
     for v in
         select r.* from unnest(p_account_ids, p_key_hashes) with ordinality as r (account_id, key_hash, at)
          order by r.account_id, r.at
@@ -373,6 +396,9 @@ create or replace function sepu.read_usage(
 ) returns setof sepu.used language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '800ms' as $$
 begin
+    if p_now is distinct from now() then
+        perform sepu.check_instant(p_now);
+    end if;
     return query select u.* from sepu.read_usage_one(p_account_id, p_key_hash, p_now) u;
 end $$;
 
@@ -385,6 +411,9 @@ declare
     v_used sepu.used;
     v_at   bigint;
 begin
+    if p_now is distinct from now() then
+        perform sepu.check_instant(p_now);
+    end if;
     for v in
         select r.* from unnest(p_account_ids, p_key_hashes) with ordinality as r (account_id, key_hash, at)
          order by r.account_id, r.at
@@ -405,6 +434,9 @@ create or replace function sepu.meter_request(
 ) returns sepu.metered language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '800ms' as $$
 begin
+    if p_now is distinct from now() then
+        perform sepu.check_instant(p_now);
+    end if;
     return sepu.meter_one(
         p_account_id, p_key_hash, p_idempotency_key, p_fingerprint, p_meter, p_units, p_body, p_request_id, p_now);
 end $$;
@@ -419,6 +451,9 @@ declare
     v_metered sepu.metered;
     v_at      bigint;
 begin
+    if p_now is distinct from now() then
+        perform sepu.check_instant(p_now);
+    end if;
     for v in
         select r.*
           from unnest(p_account_ids, p_key_hashes, p_idempotency_keys, p_fingerprints, p_meters, p_units, p_bodies,
@@ -462,14 +497,14 @@ $$;
 --
 -- The update alone would succeed on a full disk: it needs no new page, and its WAL often fits into an existing segment.
 -- A charge needs new pages, so this first overflows work_mem into a temporary file on the tables' disk.
-create or replace function sepu.probe(p_now timestamptz default now(), out applied text)
+create or replace function sepu.probe(out applied text)
 language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set work_mem = '64kB' set temp_tablespaces = '' as $$
 begin
     perform from (
         with spilled as materialized (select repeat(repeat(' ', 1024), 65) as spaces)
         select length(s.spaces) from spilled s) f;
-    update sepu.probe p set probed_at = p_now
+    update sepu.probe p set probed_at = now()
      where p.slot = (select o.slot from sepu.probe o limit 1 for no key update skip locked);
     if found then
         select string_agg(m.name || '=' || m.sha256, ',') into applied from sepu.migration m;

@@ -56,6 +56,9 @@ create table sepu.account (
     -- (lock_external_ids).
     name        sepu.name,          -- null: none
     external_id sepu.external_id,   -- null: none
+    -- Secret, and different for each account, so that nobody can choose an idempotency key that has the same lock as
+    -- another account's (meter_one). gen_random_uuid has 122 bits of the strong random source.
+    lock_seed   bigint      not null default uuid_hash_extended(gen_random_uuid(), 0),
     constraint account_pkey primary key (account_id),
     constraint account_plan_fkey foreign key (plan_id) references sepu.plan (plan_id),
     constraint account_id_form check (account_id ~ '^[a-z2-7]{16}$'),

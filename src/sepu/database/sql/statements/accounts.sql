@@ -73,7 +73,7 @@ select account_id from sepu.account order by created_at, account_id limit 1
 
 -- name: lock_first_account
 -- Held until the transaction ends, so that only one of several servers started together makes the demo account.
-select pg_try_advisory_xact_lock(hashtextextended('sepu.first_account', 0))
+select pg_try_advisory_xact_lock(hashtext('sepu.first_account'), 0)
 
 -- name: create_account
 insert into sepu.account (account_id, plan_id, name, external_id, expires_at)

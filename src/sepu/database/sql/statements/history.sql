@@ -4,7 +4,7 @@ select from sepu.account where account_id = %(account_id)s for no key update
 
 -- name: lock_plan_state
 -- Allows one change at a time to a plan, even one being created. Requests can still read it.
-select pg_advisory_xact_lock(hashtextextended('sepu.plan:' || %(subject)s, 0))
+select pg_advisory_xact_lock(hashtext('sepu.plan'), hashtext(%(subject)s))
 
 -- name: read_account_state
 -- Includes the plan's limits, so that the record of a move to another plan says what changed.

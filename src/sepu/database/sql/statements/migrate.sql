@@ -2,7 +2,7 @@
 -- Held until the transaction ends. If several servers start together, one migrates, and the others find it done. Citus
 -- changes tables and functions in one transaction only over one connection for each node; without Citus this setting
 -- does nothing. Constraints contain backslashes, whose meaning a role's or a database's setting could change.
-select pg_advisory_xact_lock(hashtextextended('sepu.migration', 0)),
+select pg_advisory_xact_lock(hashtext('sepu.migration'), 0),
        set_config('citus.multi_shard_modify_mode', 'sequential', true),
        set_config('standard_conforming_strings', 'on', true)
 
@@ -19,8 +19,7 @@ select distinct a.pid, l.virtualtransaction, a.usename::text, a.application_name
   left join pg_class c on c.oid = l.relation
  where l.granted and a.pid <> pg_backend_pid() and a.datname = current_database()
    and (c.relnamespace = to_regnamespace('sepu')
-        or l.locktype = 'advisory' and l.objsubid = 1
-           and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('sepu.migration', 0))
+        or l.locktype = 'advisory' and l.objsubid = 2 and l.classid = hashtext('sepu.migration')::oid)
  order by a.pid
 
 -- name: create_migration_table

@@ -13,7 +13,7 @@ select account_id from sepu.api_key where account_id = %(account_id)s and key_id
 
 -- name: lock_external_ids
 -- Held until the transaction ends, so that two commands do not give one external id to two accounts.
-select pg_advisory_xact_lock(hashtextextended('sepu.external_id', 0))
+select pg_advisory_xact_lock(hashtext('sepu.external_id'), 0)
 
 -- name: lock_account
 -- Allows one change to an account at a time, and none after it was erased. Charges continue: their foreign keys need
