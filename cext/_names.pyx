@@ -168,9 +168,12 @@ cdef class NameIndex:
     cdef list texts
     cdef Syllables* syllables
     cdef Py_ssize_t size, levels
+    cdef tuple source  # makes this index again
     cdef unsigned char orders[MAX_LEVELS * MAX_VALUES]
 
     def __cinit__(self, names, parts, orders, syllables=()):
+        names, parts, orders, syllables = tuple(names), tuple(parts), tuple(orders), tuple(syllables)
+        self.source = names, parts, orders, syllables
         self.levels = len(orders)
         self.size = len(orders[0]) if orders else 0
         if not 1 <= self.levels <= MAX_LEVELS or self.size > MAX_VALUES:
@@ -193,6 +196,9 @@ cdef class NameIndex:
         PyMem_Free(self.nodes)
         PyMem_Free(self.letters)
         PyMem_Free(self.syllables)
+
+    def __reduce__(self):
+        return NameIndex, self.source
 
     cdef pack_syllables(self, list syllables):
         cdef Syllables* packed
@@ -268,7 +274,7 @@ cdef class NameIndex:
             n = fold_short(text, length, short_folded)
             if n >= 0:
                 return self.find_folded(short_folded, n, most)
-        words = fold(str(q))
+        words = fold(q)
         folded = PyUnicode_AsUCS4Copy(words)
         try:
             return self.find_folded(folded, PyUnicode_GetLength(words), most)

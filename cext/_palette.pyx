@@ -16,10 +16,14 @@ import os
 import struct
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from functools import partial
 from hashlib import sha256
+from math import nan
 
 import numpy as np
+
+from sepu.labels import LAB as LAB_LABELS, RGB as RGB_LABELS, find_places, in_order
 
 # PERF: looking these up in NumPy each time would make threads without a GIL contend for the module's reference count.
 cdef object ndarray = np.ndarray, empty = np.empty, ascontiguousarray = np.ascontiguousarray
@@ -466,14 +470,14 @@ cdef class Palette:
     cdef object lab_rows, cells, lists  # own the memory behind the pointers
 
     def __cinit__(
-        self, rgb=None, index=None, *, lab=None, str difference not None="ciede2000", scale=None, instruction_set=None
+        self, rgb=None, index=None, *, lab=None, difference="ciede2000", scale=None, instruction_set=None
     ):
         cdef int number = find_difference(difference)
         cdef const double[:, ::1] rows
         cdef Py_ssize_t place, at, lanes
         cdef Lab converted
         self.compute_delta_e = find_differences(instruction_set)[number].compute
-        self.difference = difference
+        self.difference = DIFFERENCE_NAMES[number]
         self.in_oklab = number == OKLAB
         if (rgb is None) == (lab is None):
             raise ValueError("a palette needs either rgb or lab")
@@ -515,8 +519,8 @@ cdef class Palette:
             self.by_lightness.indices[place] = at
         given = np.asarray(rows).astype("<f8")
         self.source = (
-            partial(Palette, given, difference=difference, scale=255) if lab is None
-            else partial(Palette, None, lab=given, difference=difference)
+            partial(Palette, given, difference=self.difference, scale=255) if lab is None
+            else partial(Palette, None, lab=given, difference=self.difference)
         )
         self.digest = hash_parts(b"rgb" if lab is None else b"lab", given.tobytes())
         if index is True:

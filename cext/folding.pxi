@@ -23,7 +23,7 @@ cdef inline bint is_han(Py_UCS4 letter) noexcept nogil:
     return 0x4E00 <= letter <= 0x9FFF or 0x3400 <= letter <= 0x4DBF or letter >= 0x20000
 
 
-def _normalize(str text):
+def _normalize(text):
     """Returns `text` in plain letters without accents; a space stands for each character that separates words."""
     # Piece by piece: `normalize` sorts a run of marks in quadratic time.
     plain = "".join([_normalize_piece(text[at : at + PIECE]) for at in range(0, len(text), PIECE)])
@@ -45,7 +45,7 @@ def fold(text):
     """
     cdef list letters = []
     cdef Py_UCS4 letter, last = 0
-    for letter in _normalize(text):
+    for letter in _normalize(str.__str__(text)):  # of a subclass, its characters
         if letter != u" " and last and last != u" " and is_han(letter) != is_han(last):
             letters.append(" ")
         letters.append(letter)

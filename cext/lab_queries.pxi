@@ -57,6 +57,7 @@ def read_lab(values, white):
     array = as_array(values, "lab")
     check_numbers(array, "lab")
     check_shape(array, "lab")
+    array = order_channels(array, values, LAB_LABELS)
     if array.dtype.kind == "u":
         raise ValueError(
             f"lab is of type {array.dtype}, which has no negative numbers: decode it first, as L* = 100 / 255 * L, "

@@ -1,12 +1,13 @@
 # Reads callers' arrays. _palette.pyx includes this file.
 
 cpdef as_array(values, str name):
-    """Returns `values` as an array; texts as an array of objects, because one long text would widen all others.
+    """Returns `values` as an array; texts as an array of objects, because one long text would widen all others;
+    Decimal as float64.
 
     Raises ValueError for values that a numpy.ma mask hides: the array would show them.
     """
     if type(values) is ndarray:  # PERF: it has no mask
-        return values
+        return as_floats(values)
     masks = sys.modules.get("numpy.ma")  # PERF: numpy imports it on first use
     if masks is not None:
         parts = values if isinstance(values, (list, tuple)) else (values,)
@@ -16,7 +17,18 @@ cpdef as_array(values, str name):
             )
     if isinstance(values, (list, tuple)) and values and isinstance(values[0], str):
         return np.array(values, dtype=object)
-    return np.asarray(values)
+    return as_floats(np.asarray(values))
+
+
+cdef as_floats(array):
+    """Returns an array of Decimal, maybe with other numbers, as float64; any other array as it is."""
+    if array.dtype.kind != "O" or not array.size or isinstance(array.flat[0], str):
+        return array
+    kinds = {type(value) for value in array.flat}
+    if Decimal not in kinds or kinds - {Decimal, float, int}:
+        return array
+    numbers = [Decimal(value) for value in array.flat]
+    return np.array([nan if number.is_nan() else float(number) for number in numbers]).reshape(array.shape)
 
 
 cdef check_numbers(array, str name):
@@ -27,6 +39,14 @@ cdef check_numbers(array, str name):
         elif array.dtype.kind == "O":
             hint = "; for pandas' nullable columns: frame.dropna().to_numpy(int)"
         raise TypeError(f"{name} must be real numbers, not {array.dtype}{hint}")
+
+
+cdef order_channels(array, values, channels):
+    """Returns the array of `values` with its last axis in the order of `channels`, if `values` label them."""
+    if type(values) is ndarray:  # PERF: it has no labels
+        return array
+    places = find_places(values, channels)
+    return array if places is None else array[..., places]
 
 
 cpdef check_shape(array, str name, most_channels=3):
@@ -56,6 +76,7 @@ cdef const double[:, ::1] read_rows(values, str name, limits, str problem) excep
     if array.ndim != 2 or array.shape[1] != 3:
         raise ValueError(f"{name} must have the shape (n, 3), not {array.shape}")
     check_numbers(array, name)
+    array = order_channels(array, values, LAB_LABELS)
     cdef const double[:, ::1] rows = np.ascontiguousarray(array, dtype=np.float64)
     cdef double[3] most = limits
     cdef Py_ssize_t i, j
@@ -111,6 +132,7 @@ def read_rgb(values, scale=None, background=None, int most_channels=3):
         return hex_to_rgb(array)
     check_numbers(array, "rgb")
     check_shape(array, "rgb", most_channels)
+    array = order_channels(array, values, RGB_LABELS)
     scale = read_scale(array, scale, "rgb")
     if array.shape[array.ndim - 1] == 3:
         if array.dtype == np.uint8 and scale == 255:
@@ -125,7 +147,7 @@ def read_rgb(values, scale=None, background=None, int most_channels=3):
         raise ValueError(
             "rgb has four channels: pass background=(r, g, b) to blend by alpha, or only rgb[..., :3]"
         )
-    behind = np.asarray(background, dtype=np.float64)
+    behind = np.asarray(in_order(background, RGB_LABELS), dtype=np.float64)
     if behind.shape != (3,) or not ((behind >= 0.0) & (behind <= 255.0)).all():
         raise ValueError("background must be three numbers from 0 to 255")
     check_range(array, scale, "rgb")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import namedtuple
 from decimal import Decimal
 from itertools import repeat
 from math import inf, nan
@@ -30,9 +31,15 @@ from sepu_client import RGB, ApiError, calls
 from sepu_client.colors import MAX_COLORS, read_colors
 
 FEI_HONG = RGB(200, 60, 35)
+BGR = namedtuple("BGR", "b g r")
+HSV = namedtuple("HSV", "h s v")
 
 
-@pytest.mark.parametrize("color", [*FORMS, [200, 60, Decimal(35)], FEI_HONG, "RGBA(200, 60, 35, 100%)"], ids=str)
+@pytest.mark.parametrize(
+    "color",
+    [*FORMS, [200, 60, Decimal(35)], BGR(35, 60, 200), FEI_HONG, "RGBA(200, 60, 35, 100%)"],
+    ids=str,
+)
 def test_what_people_write_for_a_colour(color: Any) -> None:
     assert read_colors([color, "#1aF", "fff", "Tomato"]) == [FEI_HONG, (17, 170, 255), (255, 255, 255), (255, 99, 71)]
     content = calls.match(iter([color]), 2, None).content
@@ -49,6 +56,8 @@ def test_what_people_write_for_a_colour(color: Any) -> None:
         (["color(display-p3 1 0 0)"], ValueError, "'color(display-p3 1 0 0)' lies outside sRGB"),
         (["C83C23FF"], ValueError, "is HEX with an alpha channel: write '#C83C23'"),
         (["#1234"], ValueError, "'#1234' has an alpha channel of 0.266667"),
+        (["222.2 47.4% 11.2%"], ValueError, "is without a function: write 'hsl(222.2 47.4% 11.2%)', or what is meant"),
+        ([HSV(10, 82, 78)], ValueError, "a colour with the labels 'h', 's', 'v' does not have exactly r, g and b"),
         (["300, 0, 0"], ValueError, "has the channel 300"),
         (["绯红"], ValueError, "'绯红' is not a colour"),
         ([(1, 2)], ValueError, "(1, 2) has 2 channels"),

@@ -59,6 +59,8 @@ def test_a_pixel_counts_as_much_as_it_is_opaque() -> None:
     ("image", "reason"),
     [
         (IMAGE[:, :, 0], "if it is grey: numpy.stack"),
+        (IMAGE[:, :4, 0], r"not \(30, 4\); if it is grey: numpy.stack"),
+        (IMAGE[:, :3, 0], r"if it is a list of pixels: image\[None\]"),
         (IMAGE[:, :, :1], "if it is grey: numpy.repeat"),
         (np.moveaxis(IMAGE, -1, 0), "if its channels come first: numpy.moveaxis"),
         (np.ma.masked_equal(IMAGE, IMAGE[0, 0, 0]), "image has masked values"),

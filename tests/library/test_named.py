@@ -2,7 +2,10 @@
 
 import json
 import os
+import re
 import struct
+import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -84,16 +87,43 @@ def test_names_and_colours_may_come_twice() -> None:
         own.match("a")
 
 
+def test_texts_and_a_series_are_palettes() -> None:
+    assert [(own.name, own.hex) for own in sepu.NamedPalette(["#fff", "tomato"])] == [
+        ("#fff", "#FFFFFF"),
+        ("tomato", "#FF6347"),
+    ]
+    assert [own.name for own in sepu.NamedPalette(Items({"ink": "#000", "red": (200, 60, 35)}))] == ["ink", "red"]
+
+
+class Items:
+    """Has the values of a mapping, but iterates over them, as pandas' Series does."""
+
+    def __init__(self, colors: dict[str, Any]) -> None:
+        self.items = colors.items
+
+    def __iter__(self) -> Any:
+        return iter(dict(self.items()).values())
+
+
+class Frame(Items):
+    columns = ("name", "hex")
+
+
 @pytest.mark.parametrize(
     ("colors", "reason"),
     [
         ({"ink": "nonsense"}, "^'ink': 'nonsense' is not a colour"),
         ({}, "at least one"),
+        ("#fff", "'#fff' is not a palette; write {'ink'"),
+        (5, "5 is not a palette"),
+        ([(200, 60, 35)], "(200, 60, 35) is not a pair of name and colour; write {'ink'"),
+        (Frame({}), "write dict(zip(table['name'], table['hex']))"),
+        (["#fff", "x"], "^'x': 'x' is not a colour"),
         ({5: "#fff"}, "a name is a text, not 5"),
     ],
 )
 def test_what_is_no_palette_is_told(colors: Any, reason: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=reason):
+    with pytest.raises((ValueError, TypeError), match=re.sub(r"([(){}\[\]])", r"\\\1", reason)):
         sepu.NamedPalette(colors)
 
 
@@ -133,7 +163,7 @@ GIMP = "GIMP Palette\r\nName: x\r\nColumns: 2\r\n# c\r\n200  60  35\tRed wine\r\
 OURS = {"version": "1.0", "colors": [{"slug": "a", "name": {"zh": "绯红", "en": "Silk"}, "hex": RED}]}
 LIST = [{"name": "Red", "hex": RED}, {"name": "x", "rgb": [0, 0, 0]}]
 CSS = """/* --no: #fff; */ @import url(a.css); :root { --red: #C83C23; --pink : rgb(244 121 131); --gap: 4px;
---hsl: 222 47% 11%; --again: var(--pink); --font: abc, serif; --white: white } .dark { --red: #F47983 }"""
+--again: var(--pink); --font: abc, serif; --white: white } .dark { --red: #F47983 }"""
 FILES: list[tuple[str, str | bytes, list[tuple[str, str]]]] = [
     ("a.gpl", GIMP, [("Red wine", RED), (PINK, PINK)]),
     ("a.ASE", GREY, [("纸", RED), ("#404040", "#404040")]),
@@ -198,6 +228,12 @@ FILES: list[tuple[str, str | bytes, list[tuple[str, str]]]] = [
     ("columns.csv", f"role,Light,Dark\na,{RED},#000\nb,{PINK},\n",
      [("a Light", RED), ("a Dark", "#000000"), ("b Light", PINK)]),
     ("lab.csv", f"name,L,a,b,hex\nRed,46,59,5,{RED}\n", [("Red", RED)]),
+    ("gtk.css", f"@define-color red {RED};@define-color pink_1 rgb(244,121,131);\n@define-color/**/ x @red;\n"
+     "@define-color y @x;* { --red: var(--z); --z: #000; background: @red } @media (a) { @define-color z @pink_1; }",
+     [("red", RED), ("pink_1", PINK), ("x", RED), ("y", RED), ("red", "#000000"), ("z", "#000000"), ("z", PINK)]),
+    ("alpha.csv", "name,r,g,b,a\nRed,200,60,35,255\nPink,244,121,131,255.0\n", [("Red", RED), ("Pink", PINK)]),
+    ("extensions.json", json.dumps({"a": {"value": RED, "type": "color", "$extensions": {"x": {
+        "color": "#fff", "$value": "#000", "b": {"value": "#123456", "type": "color"}}}}}), [("a", RED)]),
     ("esc.csv", f"name,hex\n\x1b[31mRed\u202e,{RED}\n", [("[31mRed", RED)]),
 ]  # fmt: skip
 
@@ -369,6 +405,28 @@ SKIPPED: list[tuple[str, str | bytes, str]] = [
     ("a.css", f":root {{ --ok: {RED}; --a: var(--b); --b: var(--missing); --c: var(--x, var(--y)); --d: var(--z,) }}",
      "3 of 4 entries are not opaque colours and are skipped: 3 such as --a: it refers to '--missing', which this"),
     ("a.css", f":root {{ --ok: {RED}; --a: var(--b); --b: var(--a) }}", "2 such as --a: its references lead in a"),
+    ("a.json", json.dumps({"ok": RED, "primary": "222.2 47.4% 11.2%"}),
+     "primary: '222.2 47.4% 11.2%' is without a function: write 'hsl(222.2 47.4% 11.2%)', or what is meant"),
+    ("a.json", tokens(a={"$value": "222.2 47.4% 11.2%"}), "a: '222.2 47.4% 11.2%' is without a function"),
+    ("a.json", json.dumps({"ok": {"$value": RED}, "a": {"$value": "210 17% 98%"}}), "a: '210 17% 98%' is without a"),
+    ("a.csv", f"name,color\nok,{RED}\na,222 47% 11%\nb,0.6 0.2 30\nc,62.8% 0.25 29", "meant (also line 4, line 5)"),
+    ("a.css", f":root {{ --ok: {RED}; --gray-0-hsl: 210 17% 98%; --rgb: 13,110,253; --b: 1 2 3 }} /* hsl(var(--b)) */",
+     "3 of 4 entries are not opaque colours and are skipped: 3 such as --gray-0-hsl: '210 17% 98%' is without "
+     "a function: write 'hsl(210 17% 98%)', or what is meant (also --rgb, --b)"),
+    ("a.css", f":root {{ --ok: {RED}; --a: 1 2 3 }} a {{ color: rgb(var(--a)); fill: lab(var(--a)) }}",
+     "--a: '1 2 3' is without a function, and this file puts it into lab() and rgb(): write"),
+    ("a.css", f"@define-color ok {RED}; @define-color a alpha(@ok, 0.5); @define-color b @c; @define-color d @d;",
+     "@a: 'alpha(#C83C23, 0.5)' is not a colour that is known here; @b: it refers to '@c', which this file does not"),
+    ("a.csv", "name,r,g,b,a\nok,200,60,35,255\nghost,0,0,0,1", "line 3: it has an alpha channel of 1: blend"),
+    ("a.csv", "name,r,g,b,a\nok,200,60,35,100%\na,0,0,0,100",
+     "line 3: its alpha of 100 may be of 100 or of 255: write 1"),
+    ("a.json", json.dumps([{"name": "ok", "hex": RED, "alpha": 255}, {"name": "a", "hex": RED, "alpha": 1}]),
+     "2: it has an alpha channel of 1: blend"),
+    ("a.json", tokens(a={"$value": RED, "alpha": 0.5}), "a: it has an alpha channel of 0.5: blend"),
+    ("a.json", tokens(a={"$value": {"$ref": "#/b/$extensions/x"}}, b={"$type": "number", "$extensions": {"x": RED}}),
+     "is neither '{a.b}' nor a JSON Pointer"),
+    ("a.json", json.dumps({"ok": RED, "a": {"value": PINK, "modify": [{"type": "brighten", "amount": 10}]}}),
+     "a: 'modify' changes the value of 'a', and sepu does not compute that: export the final value"),
     ("a.json", json.dumps({"ok": RED, "scale": [1.0, 1.15, 1.0]}), "scale: [1.0, 1.15, 1.0] is not three whole"),
     ("a.json", json.dumps([{"name": "ok", "type": "COLOR", "valuesByMode": {
         "1:0": {"r": 200 / 255, "g": 60 / 255, "b": 35 / 255}, "1:1": {"type": "VARIABLE_ALIAS", "id": "1:2"}}}]),
@@ -389,6 +447,71 @@ def test_what_is_no_opaque_colour_is_skipped_and_said_once(
     assert reason in str(warning.message)
     assert str(warning.message).isprintable()
     assert warning.filename == __file__
+
+
+def test_a_colour_that_tokens_studio_changes_is_left_out_and_named(tmp_path: Path) -> None:
+    """What its transforms for Style Dictionary (sd-transforms 2.0.3 on Style Dictionary 5.5.5) make of these tokens."""
+    expected = {"red": "#c83c23", "alias": "#c83c23", "dark": "lch(33.058 50.84 40.465)", "light": "#e2705b",
+                "mix": "#865980", "of": "lch(33.058 50.84 40.465)", "plain": "#f47983"}  # fmt: skip
+    changes: dict[str, Any] = {
+        "dark": {"type": "darken", "value": "0.3", "space": "lch"},
+        "light": {"type": "lighten", "value": "0.3", "space": "hsl"},
+        "mix": {"type": "mix", "value": "0.5", "space": "srgb", "color": "#4477DD"},
+    }
+    values = dict.fromkeys(expected, "{color.red}") | {"red": RED, "plain": PINK, "of": "{color.dark}"}
+    for kind, value in (("type", "value"), ("$type", "$value")):
+        document = {name: {value: given, kind: "color"} for name, given in values.items()}
+        for name, change in changes.items():
+            document[name]["$extensions"] = {"studio.tokens": {"modify": change}}  # type: ignore[assignment]
+        document["plain"]["$extensions"] = {"studio.tokens": {"id": "1", "color": "#000000"}}  # type: ignore[assignment]
+        (tmp_path / "a.tokens.json").write_text(json.dumps({"color": document}))
+        with pytest.warns(sepu.PaletteWarning, match="'modify' changes the value of 'color.dark'") as warned:
+            own = sepu.read_palette(tmp_path / "a.tokens.json")
+        left = {record.name.removeprefix("color."): record.hex.lower() for record in own}
+        assert left == {name: expected[name] for name in ("red", "alias", "plain")}
+        assert isinstance(warning := warned[0].message, sepu.PaletteWarning)
+        assert {place.removeprefix("color.") for place, _ in warning.skipped} == {*changes, "of"}
+
+
+THEME = """@layer base { :root { --primary: 222.2 47.4% 11.2%; --rgb: 200, 60, 35; --c: 62.8% 0.2577 29.23; --h: 210;
+--s: 17% 98%; --gray: hsl(var(--h) var(--s)); --of: var(--primary) } .dark { --primary: 210 40% 98% } }
+a { color: hsl(var(--primary)); background: HSLA( var(--c2)/.5); border-color: rgba(var(--rgb), .2) }
+b { fill: oklch(var(--c)) }"""
+
+
+def test_components_are_of_the_function_into_which_the_file_puts_them(tmp_path: Path) -> None:
+    """The values are those of coloraide 8.13.1."""
+    (tmp_path / "a.css").write_text(THEME)
+    with pytest.warns(sepu.PaletteWarning, match=r"--of: it refers to '--primary', which has several values"):
+        own = sepu.read_palette(tmp_path / "a.css")
+    assert [(record.name, record.hex) for record in own] == [
+        ("primary", "#0F172A"), ("rgb", RED), ("c", "#FF0000"), ("gray", "#F9FAFB"), ("primary", "#F8FAFC")
+    ]  # fmt: skip
+    assert own[0].rgb == pytest.approx([15.02256, 23.0547744, 42.09744])
+
+
+def test_each_reference_is_resolved_once(tmp_path: Path) -> None:
+    """A long chain of references, whose end is a colour or missing: bounds the Python calls for each link."""
+    (tmp_path / "a.css").write_text("a { --ok: #fff }")
+    sepu.read_palette(tmp_path / "a.css")  # imports what it needs
+    for end, found, bound in ((RED, 1002, 100), ("var(--missing)", 1, 50)):
+        chain = "".join(f"--a{place}: var(--a{place + 1});" for place in range(1000))
+        (tmp_path / "a.css").write_text(f"a {{ --ok: {RED}; {chain} --a1000: {end} }}")
+        calls = 0
+
+        def count(_frame: object, event: str, _argument: object) -> None:
+            nonlocal calls
+            calls += event == "call"
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sys.setprofile(count)
+            try:
+                own = sepu.read_palette(tmp_path / "a.css")
+            finally:
+                sys.setprofile(None)
+        assert len({record.name for record in own}) == found
+        assert calls < 1000 * bound
 
 
 CMYK = ase(("Warm Red", b"CMYK", (0, 0.5, 1, 0)))

@@ -8,7 +8,9 @@ from numbers import Integral, Real
 from typing import TypeGuard
 
 from sepu_client.ambiguous_names import AMBIGUOUS_NAMES
-from sepu_client.css import read_css, read_hex, shown, trim_color, what_to_write
+from sepu_client.css import is_of_unknown_function, read_css, read_hex, shown, trim_color, what_to_write
+from sepu_client.labels import RGB as RGB_LABELS
+from sepu_client.labels import in_order
 from sepu_client.results import RGB
 
 ColorLike = str | Iterable[float] | Mapping[str, float]
@@ -47,21 +49,22 @@ def read_colors(colors: Iterable[ColorLike], scale: int | None = None, *, most: 
 def _read(color: object, scale: int | None) -> RGB:
     if isinstance(color, str):
         return _read_text(trim_color(color))
-    if isinstance(color, (tuple, list)):
+    if isinstance(color, (tuple, list)) and type(color) in (tuple, list, RGB):  # PERF: no labels, or in order
         return _scaled(color, color, scale)
-    if isinstance(color, Mapping):
-        if set(color) != {"r", "g", "b"}:
-            raise ValueError(f"{shown(dict(color))} does not have exactly r, g and b; {_FORMS}")
-        return _scaled((color["r"], color["g"], color["b"]), color, scale)
     if isinstance(color, Iterable):
-        return _scaled(list(color), color, scale)
+        try:
+            channels = list(in_order(color, RGB_LABELS))
+        except ValueError as error:
+            raise ValueError(f"{error}; {_FORMS}") from None
+        return _scaled(channels, color, scale)
     raise TypeError(f"{shown(color)} is not a colour; {_FORMS}")
 
 
 def _read_text(text: str) -> RGB:
     if channels := read_hex(text):
         return RGB(*map(float, channels))
-    rgb = read_css(f"rgb({text})" if text[:1].isdecimal() else text)  # "200 60 35"
+    is_bare = text[:1].isdecimal() and not is_of_unknown_function(text)
+    rgb = read_css(f"rgb({text})" if is_bare else text)  # "200 60 35"
     if rgb is None:
         raise ValueError(what_to_write(text) or f"{text!r} is not a colour; {_FORMS}")
     if library := AMBIGUOUS_NAMES.get(text.lower()):

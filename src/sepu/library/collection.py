@@ -12,6 +12,7 @@ from sepu import limits
 from sepu._names import fold
 from sepu._palette import Palette
 from sepu.errors import SepuError
+from sepu.labels import LAB, in_order
 from sepu.library.css import lab_of_srgb, shown, srgb_of_lab
 from sepu.library.display import html
 from sepu.library.images import Image, Opacity, Pixels, count_pixels, merge_shares, read_image
@@ -114,8 +115,9 @@ class Collection(Generic[R, M, S]):
         """Returns the `top` nearest colours by CIEDE2000, nearest first, ties in the order of the colours.
 
         `color`: '#C83C23', '#fff', three numbers from 0 to 255, a name of the library, a colour of CSS Color 4 such as
-        'oklch(0.6 0.2 30)', or a record. Or `lab`: L*, a* and b* under D65, or with `white="D50"` under D50. A colour
-        outside sRGB is compared at its true value, and its matches have `in_srgb` False.
+        'oklch(0.6 0.2 30)', or a record. Labels such as r, g and b count before places. Or `lab`: L*, a* and b* under
+        D65, or with `white="D50"` under D50, which lab() of CSS has. A colour outside sRGB is compared at its true
+        value, and its matches have `in_srgb` False.
 
         Raises ColorError for text or numbers that are not a colour, and for a name to which CSS gives another value.
         Raises ValueError for L*a*b* that is not three finite numbers, and unless `top` is from 1 to the number of
@@ -126,8 +128,9 @@ class Collection(Generic[R, M, S]):
             return self.match_rgb(parse_color(color, named), top=top)  # type: ignore[arg-type]  # None is refused there
         if color is not None:
             raise TypeError("match takes a colour or lab=(L, a, b), not both")
-        nearest = self._palette.nearest(k=self._top(top), lab=lab, white=white)
-        return self._matches(nearest, is_in_srgb(srgb_of_lab([float(value) for value in lab], white)))
+        ordered = in_order(lab, LAB)
+        nearest = self._palette.nearest(k=self._top(top), lab=ordered, white=white)
+        return self._matches(nearest, is_in_srgb(srgb_of_lab([float(value) for value in ordered], white)))
 
     def match_rgb(self, rgb: Rgb, *, top: int = 1) -> Records[M]:
         """Works like `match`, for a result of `parse_color`."""
@@ -207,6 +210,7 @@ class Collection(Generic[R, M, S]):
 
 def spellings(name: str) -> tuple[str, ...]:
     """Returns a name as it is, and folded if it is not too long for a name."""
+    name = str.__str__(name)  # of a subclass, its characters: an Enum's own text may differ
     return (name, fold(name)) if len(name) <= limits.inputs.NAME_CHARACTERS else (name,)
 
 

@@ -37,6 +37,12 @@ _ELSEWHERE = [
     )
 ]  # fmt: skip
 _COMMA = re.compile(r"\s*,\s*")
+# Components without their function, as style sheets keep them in one property and put them into hsl() in another.
+_COMPONENT = r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:%|deg|grad|rad|turn)?)"
+_BARE = re.compile(
+    rf"{_COMPONENT}(?:\s*,\s*|\s+){_COMPONENT}(?:\s*,\s*|\s+){_COMPONENT}(\s*/\s*{_COMPONENT})?",
+    re.ASCII | re.IGNORECASE,
+)
 # Full-width forms of ASCII and the ideographic space and comma, as Chinese keyboards type them.
 _HALF_WIDTH: dict[int, str | int] = {0x3000: " ", 0x3001: ",", **{0xFEE0 + code: code for code in range(0x21, 0x7F)}}
 
@@ -135,8 +141,41 @@ def read_hex(text: str) -> tuple[int, int, int] | None:
     return red, green, blue
 
 
+def bare_components(text: str) -> list[str]:
+    """Returns the three components of a colour without its function, such as '222 47% 11%'; none for other texts."""
+    form = _BARE.fullmatch(text)
+    return [*form.groups()[:3]] if form else []
+
+
+def in_function(text: str) -> str:
+    """Returns components without a function in the one that they probably belong to, as an example."""
+    components = bare_components(text)
+    percents = [component.endswith("%") for component in components]
+    name = "oklch" if is_of_unknown_function(" ".join(components)) else "rgb"
+    return f"{'hsl' if percents == [False, True, True] else name}({' '.join(text.replace(',', ' ').split())})"
+
+
+def is_of_unknown_function(text: str) -> bool:
+    """Returns whether a text is the components of a colour, without the function that they belong to.
+
+    Numbers alone, or percentages alone, are red, green and blue, unless they are like those of oklch().
+    """
+    components = bare_components(text)
+    if not components:
+        return False
+    percents = sum(component.endswith("%") for component in components)
+    if percents in {1, 2} or "/" in text or any(map(str.isalpha, text)):
+        return True
+    if "%" in components[0]:
+        return False
+    lightness, chroma, hue = map(float, components)
+    return 0 < lightness < 1 and 0 < chroma < 1 < hue
+
+
 def what_to_write(text: str) -> str | None:
     """Returns why a text that is a colour elsewhere is not one here, and what to write; None for other texts."""
+    if is_of_unknown_function(text):
+        return f"{text!r} is without a function: write {in_function(text)!r}, or what is meant"
     for pattern, reason in _ELSEWHERE:
         if form := pattern.match(text):
             return f"{text!r} {reason.format(*(_COMMA.sub(' ', group) for group in form.groups()))}"
@@ -202,6 +241,8 @@ def _read_function(function: Any, text: str) -> Triple | None:  # noqa: ANN401  
         convert = SPACES.get(tokens.pop(0).lower_value)
     if name in _WITH_COMMAS and len(tokens) in (5, 7) and all(between == "," for between in tokens[1::2]):
         tokens = tokens[::2]
+        if name == "rgb" and len({token.type for token in tokens[:3]}) > 1:  # all are numbers, or all percentages
+            return None
     elif len(tokens) == 5 and tokens[3] == "/":
         del tokens[3]
     elif len(tokens) != 3:

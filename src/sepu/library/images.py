@@ -100,8 +100,12 @@ def _read_array(image: ArrayLike, scale: int | None) -> tuple[NDArray[Any], int]
     array = as_array(image, "image")
     if array.dtype.kind not in "uif":
         raise ValueError(f"an image has real numbers, such as uint8 or float, and not {array.dtype}")
-    if array.ndim < 2:
-        raise ValueError(f"an image has the shape (height, width, 3), or 4 with alpha, and not {array.shape}")
+    if array.ndim < 3:
+        hint = "; if it is grey: numpy.stack([image] * 3, axis=-1); if it is a list of pixels: image[None]"
+        raise ValueError(
+            f"an image has the shape (height, width, 3), or 4 with alpha, and not {array.shape}"
+            f"{hint if array.ndim == 2 else ''}"
+        )
     check_shape(array, "image", 4)
     most = read_scale(array, scale, "image")
     if array.dtype != np.uint8 or most != 255:

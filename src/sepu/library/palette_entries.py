@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from sepu import limits
 from sepu.errors import SepuError
+from sepu.library.css import is_of_unknown_function
 from sepu.library.parsing import ColorLike
 from sepu.library.records import Swatch
 
@@ -20,7 +21,7 @@ _NAMES = ("name", "title", "label", "colorname", "colourname", "keyword", "color
 _HEX_VALUES = ("hex", "hexcode", "hexvalue", "hexstring", "hexcolor", "hexcolour")
 _CHANNELS = (("r", "g", "b"), ("red", "green", "blue"))
 _ALPHAS = ("alpha", "opacity", "a")
-_OPAQUE = ("", "1", "1.0", "100%", "100", "255")
+_OPAQUE = ("", "100%", "None")
 _VALUES = ("value", "rgb", "color", "colour")
 _IGNORED = re.compile(r"\([^()]*\)|[\s_-]+")
 
@@ -37,7 +38,14 @@ class PaletteError(SepuError, ValueError):
 
 
 class PaletteWarning(UserWarning):
-    """Entries of a palette file were skipped, as they are not opaque colours; the message says how many and why."""
+    """Entries of a palette file were skipped, as they are not opaque colours; the message says how many and why.
+
+    `skipped` has each of them, as its place in the file and the reason.
+    """
+
+    def __init__(self, message: str, skipped: Iterable[tuple[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.skipped = tuple(skipped)
 
 
 # Where it is in the file, its name, and its value, or why it is not a colour.
@@ -71,14 +79,29 @@ def find_alpha(keys: Iterable[str]) -> str | None:
     return next((known[each] for each in alphas if each in known), None)
 
 
-def is_opaque(alpha: object) -> bool:
-    """Returns whether a colour with this alpha channel, a number or a text, is opaque."""
-    return str(alpha).strip() in _OPAQUE
+def opaque_alpha(alphas: Iterable[object]) -> int | None:
+    """Returns the alpha of a file's opaque colours, 1 or 255, by all of its alphas; None if these do not tell."""
+    greatest = max((number for number in map(_number_of, alphas) if number is not None), default=1)
+    return 1 if greatest <= 1 else 255 if greatest > 100 else None
 
 
-def not_opaque(alpha: object) -> PaletteError:
-    """Returns why a colour with this alpha channel is skipped."""
-    return PaletteError(f"it has an alpha channel of {printable(str(alpha)):.20}: blend it with its background first")
+def check_alpha(alpha: object, opaque: int | None) -> None:
+    """Raises PaletteError unless a colour with this alpha, a number or a text, is opaque."""
+    number = _number_of(alpha)
+    if str(alpha).strip() in _OPAQUE or (number is not None and number == opaque):
+        return
+    shown = f"{printable(str(alpha)):.20}"
+    if number and opaque is None:
+        raise PaletteError(f"its alpha of {shown} may be of 100 or of 255: write 1 if it is opaque")
+    raise PaletteError(f"it has an alpha channel of {shown}: blend it with its background first")
+
+
+def _number_of(alpha: object) -> float | None:
+    try:
+        number = float(alpha) if isinstance(alpha, str | int | float) and not isinstance(alpha, bool) else None
+    except (ValueError, OverflowError):
+        return None
+    return number if number == number else None  # NaN
 
 
 @lru_cache(1000)
@@ -98,7 +121,9 @@ def is_value(key: str) -> bool:
 
 def looks_like_a_color(value: object) -> bool:
     """Returns whether a text is meant as a colour, though it may not be one."""
-    return isinstance(value, str) and _LIKE_A_COLOR.match(value.strip()) is not None
+    if not isinstance(value, str):
+        return False
+    return _LIKE_A_COLOR.match(value.strip()) is not None or is_of_unknown_function(value.strip())
 
 
 def printable(name: str) -> str:

@@ -13,29 +13,28 @@ from typing import NamedTuple
 
 from sepu import limits
 from sepu._palette import Palette
-from sepu.library.css import read_css, read_hex
+from sepu.library.css import read_hex
 from sepu.library.files import read_file
 from sepu.library.named import NamedPalette
+from sepu.library.palette_css import read_style_sheet
 from sepu.library.palette_entries import (
-    DEEPEST,
     Found,
     PaletteError,
     PaletteWarning,
+    check_alpha,
     decode,
     find_alpha,
     find_members,
-    is_opaque,
-    looks_like_a_color,
-    not_opaque,
     of_unit,
+    opaque_alpha,
     printable,
 )
 from sepu.library.palette_json import read_json
 from sepu.library.parsing import FORMS, ColorError, ColorLike, parse_color
 from sepu.library.records import Swatch, hex_of, is_in_srgb
 
-_LONGEST_VALUE = 1000  # characters of a CSS value that may be a colour, with a reference and comments
 _SHOWN = 3  # kinds of skipped entries in a warning
+_NAMED = 10  # further entries that it names for each kind
 _PARTICULARS = re.compile(r"'.*'|\".*\"|[\d.]+", re.DOTALL)
 
 
@@ -52,7 +51,7 @@ def read_palette(path: str | os.PathLike[str], *, index: bool = False) -> NamedP
         raise PaletteError(f"{name} does not end in {', '.join(READERS)}; save it as one of these")
     content = read_file(path, limits.palettes.BYTES, "save its colours alone", PaletteError)
     swatches: list[Swatch] = []
-    skipped: dict[str, list[str]] = {}  # reasons by kind
+    skipped: list[tuple[str, str]] = []  # where, and why
     try:
         entries = [*islice(READERS[ending](content), limits.palettes.COLORS + 1)]
     except PaletteError as error:
@@ -64,13 +63,12 @@ def read_palette(path: str | os.PathLike[str], *, index: bool = False) -> NamedP
             swatches.append(_swatch(printable(given), color))
         except (ColorError, PaletteError, TypeError, ValueError) as error:
             reason = str(error).removesuffix(f"; {FORMS}")
-            skipped.setdefault(_PARTICULARS.sub("", reason), []).append(printable(f"{where}: {reason}"))
+            skipped.append((printable(where), printable(reason)))
     if not swatches:
         raise PaletteError(f"{name} has no colour{f': {_summary(skipped)}' if skipped else ''}")
     if skipped:
-        number = sum(map(len, skipped.values()))
-        message = f"{name}: {number:,} of {len(entries):,} entries are not opaque colours and are skipped: "
-        warnings.warn(message + _summary(skipped), PaletteWarning, stacklevel=2)
+        message = f"{name}: {len(skipped):,} of {len(entries):,} entries are not opaque colours and are skipped: "
+        warnings.warn(PaletteWarning(message + _summary(skipped), skipped), stacklevel=2)
     return NamedPalette([(swatch.name, swatch) for swatch in swatches], index=index)
 
 
@@ -96,12 +94,27 @@ def _swatch(name: str, color: ColorLike | PaletteError) -> Swatch:
     return swatch
 
 
-def _summary(skipped: dict[str, list[str]]) -> str:
-    """Returns how many entries were skipped for each kind of reason, and the first of each."""
-    kinds = sorted(skipped.values(), key=len, reverse=True)
-    parts = [places[0] if len(places) == 1 else f"{len(places):,} such as {places[0]}" for places in kinds[:_SHOWN]]
-    rest = sum(map(len, kinds[_SHOWN:]))
+def _summary(skipped: list[tuple[str, str]]) -> str:
+    """Returns how many entries were skipped for each kind of reason, the first of each, and where others are."""
+    places: dict[str, list[str]] = {}
+    first: dict[str, str] = {}
+    for where, reason in skipped:
+        kind = _PARTICULARS.sub("", reason)
+        places.setdefault(kind, []).append(where)
+        first.setdefault(kind, reason)
+    kinds = sorted(places, key=lambda kind: -len(places[kind]))
+    parts = [_part(places[kind], first[kind]) for kind in kinds[:_SHOWN]]
+    rest = sum(len(places[kind]) for kind in kinds[_SHOWN:])
     return "; ".join(parts) + (f"; and {rest:,} for other reasons" if rest else "")
+
+
+def _part(places: list[str], reason: str) -> str:
+    [place, *others] = places
+    if not others:
+        return f"{place}: {reason}"
+    named = ", ".join(others[:_NAMED])
+    more = f" and {len(others) - _NAMED:,} more" if len(others) > _NAMED else ""
+    return f"{len(places):,} such as {place}: {reason} (also {named}{more})"
 
 
 # A name may follow without a blank, as `255 255 255Untitled`, which GIMP takes.
@@ -128,12 +141,20 @@ def _gimp(content: bytes) -> Iterator[Found]:
         color: ColorLike | PaletteError
         if not channels or (with_alpha and not alpha):
             color = PaletteError(f"{line.strip()!r:.60} is not like '200 60 35 Scarlet'")
-        elif with_alpha and int(alpha) != 255:
-            color = not_opaque(alpha)
         else:
             color = [*map(int, channels.split())]
             name = name if with_alpha else f"{alpha} {name}"
+            if with_alpha:
+                color = _if_opaque(color, alpha, 255)
         yield f"line {number}", name, color
+
+
+def _if_opaque(color: ColorLike, alpha: str | None, opaque: int | None) -> ColorLike | PaletteError:
+    try:
+        check_alpha(alpha, opaque)
+    except PaletteError as error:
+        return error
+    return color
 
 
 def _ase(content: bytes) -> Iterator[Found]:
@@ -180,86 +201,6 @@ def _ase_color(block: bytes, at: int) -> ColorLike:
     raise PaletteError(f"its model is {model.decode('latin-1').strip()!r}; convert the swatch to RGB")
 
 
-_IDENT = r"(?>[-0-9A-Za-z_\x80-\U0010ffff]|\\[0-9A-Fa-f]{1,6}\s?|\\.)"
-# Each turn of a possessive loop is atomic: CPython before 3.11.5 does not undo one that fails halfway (cpython#106052).
-_GAP = r"(?:(?>\s|/\*.*?(?:\*/|\Z)))*+"
-_QUOTED = r"""/\*.*?(?:\*/|\Z)|"(?:(?>[^"\\\n]|\\.))*+"?|'(?:(?>[^'\\\n]|\\.))*+'?"""
-_PROPERTY_NAME = rf"--{_IDENT}*+"
-# Anything but a custom property, and then one.
-_PROPERTY = re.compile(
-    rf"(?:(?>{_QUOTED}|[^-0-9A-Za-z_\x80-\U0010ffff\"'/\\]++|/|(?!--){_IDENT}++|{_PROPERTY_NAME}(?!{_GAP}:)))*+"
-    rf"(?:({_PROPERTY_NAME}){_GAP}:((?:(?>{_QUOTED}|[^;{{}}\"'/\\]++|/|\\.))*+)|\\|\Z)",
-    re.DOTALL,
-)
-_REFERENCE = re.compile(rf"var\(\s*({_PROPERTY_NAME})\s*(?:,(.*))?\)", re.DOTALL | re.IGNORECASE)
-_IMPORTANT = re.compile(r"\s*!\s*important\s*\Z", re.IGNORECASE)
-
-
-def _css(content: bytes) -> Iterator[Found]:
-    """Reads a style sheet's custom properties that are colours, and ignores the rest.
-
-    Only their values are given to tinycss2, which takes 15 times as long as finding them.
-    """
-    found: list[tuple[str, str]] = []
-    for form in _PROPERTY.finditer(decode(content)):
-        if form[1]:
-            value = form[2].strip()
-            found.append((_unescaped(form[1]), _IMPORTANT.sub("", value) if len(value) <= _LONGEST_VALUE else ""))
-        if len(found) > limits.palettes.COLORS:
-            raise PaletteError(f"CSS: there are more than {limits.palettes.COLORS:,} custom properties; save fewer")
-    values, resolved = dict[str, str | None](found), dict[str, str]()
-    several = {name for name, value in found if values[name] != value}  # which one holds depends on the element
-    values.update((name, None) for name, value in found if name in several and _may_be_a_color(value))
-    for name, given in found:
-        try:
-            value = _without_references(given, values, resolved)
-            # Not `parse_color`, which would take 'abc' for HEX, and the three numbers of an hsl() for RGB.
-            rgb = read_css(value)
-        except ValueError as error:
-            yield f"--{name}", name, PaletteError(str(error))
-            continue
-        if rgb is not None:
-            yield f"--{name}", name, Swatch("", rgb)
-        elif looks_like_a_color(value):
-            yield f"--{name}", name, PaletteError(f"{value!r:.60} is not a colour that is known here")
-
-
-def _may_be_a_color(value: str) -> bool:
-    return looks_like_a_color(value) or value.isalpha() or value.startswith("var(")
-
-
-def _unescaped(name: str) -> str:
-    """Returns an identifier as CSS reads it, without its first two hyphens."""
-    if "\\" in name:
-        from tinycss2 import parse_one_component_value
-
-        name = str(parse_one_component_value(name[:_LONGEST_VALUE]).value)
-    return name[2:]
-
-
-def _without_references(value: str, values: dict[str, str | None], resolved: dict[str, str], depth: int = 0) -> str:
-    """Returns the value at the end of a value's references.
-
-    Raises PaletteError for a reference to nothing, or to a property that is declared with several values.
-    """
-    form = _REFERENCE.fullmatch(value)
-    if form is None:
-        return value
-    if depth == DEEPEST:
-        raise PaletteError(f"its references lead in a circle, or over more than {DEEPEST} others")
-    name = _unescaped(form[1])
-    if name not in values:
-        if form[2] is None:
-            raise PaletteError(f"it refers to '--{name:.60}', which this file does not declare")
-        return _without_references(form[2].strip(), values, resolved, depth + 1)
-    if name not in resolved:
-        referred = values[name]
-        if referred is None:
-            raise PaletteError(f"it refers to '--{name:.60}', which has several values: write the one that you mean")
-        resolved[name] = _without_references(referred, values, resolved, depth + 1)
-    return resolved[name]
-
-
 def _table_lines(text: str) -> Iterator[str]:
     for number, line in enumerate(StringIO(text, newline=""), 1):
         if len(line) > limits.palettes.TABLE_LINE_CHARACTERS:
@@ -291,25 +232,31 @@ def _table(content: bytes) -> Iterator[Found]:
             columns, row = _untitled(columns, reader)
             rows = chain([row], reader)
         titles, places, are_channels, name, alpha = columns
+        found: list[tuple[str, str, ColorLike | PaletteError, str | None]] = []
         for row in rows:
             if not row or not any(map(str.strip, row)):
                 continue
             where = f"line {reader.line_num}"
             if len(row) <= max(*places, alpha or 0):
-                yield where, "", PaletteError(f"there are {len(row)} cells, and line 1 has {len(titles)}")
+                error = PaletteError(f"there are {len(row)} cells, and line 1 has {len(titles)}")
+                found.append((where, "", error, None))
                 continue
             given = row[name] if name is not None and name < len(row) else ""
             given = given[: limits.inputs.NAME_CHARACTERS]  # a line may have thousands of colours
-            if alpha is not None and not is_opaque(row[alpha]):
-                yield where, given, not_opaque(row[alpha])
-            elif are_channels:
-                yield where, given, _of_cells([row[place] for place in places])
+            of_row = None if alpha is None else row[alpha]
+            if are_channels:
+                found.append((where, given, _of_cells([row[place] for place in places]), of_row))
             elif len(places) == 1:
-                yield where, given, row[places[0]]
+                found.append((where, given, row[places[0]], of_row))
             else:
-                yield from ((where, f"{given} {titles[place]}", row[place]) for place in places if row[place].strip())
+                found += ((where, f"{given} {titles[each]}", row[each], of_row) for each in places if row[each].strip())
+            if len(found) > limits.palettes.COLORS:
+                break
     except csv.Error as error:
         raise PaletteError(f"line {reader.line_num}: {error}") from None
+    opaque = opaque_alpha(of_row for *_, of_row in found)
+    for where, given, color, of_row in found:
+        yield where, given, color if isinstance(color, PaletteError) else _if_opaque(color, of_row, opaque)
 
 
 def _titled(titles: list[str]) -> _Columns:
@@ -363,7 +310,7 @@ READERS: dict[str, Callable[[bytes], Iterator[Found]]] = {
     ".gpl": _gimp,
     ".ase": _ase,
     ".json": read_json,
-    ".css": _css,
+    ".css": read_style_sheet,
     ".csv": _table,
     ".tsv": _table,
 }

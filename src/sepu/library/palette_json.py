@@ -12,10 +12,11 @@ from sepu.library.palette_entries import (
     DEEPEST,
     Found,
     PaletteError,
+    check_alpha,
     decode,
     looks_like_a_color,
-    not_opaque,
     of_unit,
+    opaque_alpha,
 )
 from sepu.library.palette_json_entries import Entry, Object, Path, joined, reference_of, reference_path
 from sepu.library.palette_plain_json import is_color, is_meant, name_by_path, plain_entries
@@ -50,20 +51,33 @@ def read_json(content: bytes) -> Iterator[Found]:
 
 def _load(text: str) -> tuple[Any, int, bool]:
     """Returns a document, how many members its objects have, and whether one of these is `$value`."""
-    members, is_tokens = 0, False
+    members = 0
 
     def once(pairs: list[tuple[str, Any]]) -> Object:
-        nonlocal members, is_tokens
+        nonlocal members
         found = dict(pairs)
         if len(found) < len(pairs):
             [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
             raise PaletteError(f"{twice!r:.60} comes twice in one object; give each name once")
         members += len(pairs)
-        is_tokens = is_tokens or "$value" in found
         return found
 
     document = json.loads(text, object_pairs_hook=once)
-    return document, members, is_tokens
+    return document, members, _has_tokens(document)
+
+
+def _has_tokens(document: object) -> bool:
+    """Returns whether an object has a `$value`, other than those below `$extensions`."""
+    waiting = [document]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if "$value" in value:
+                return True
+            waiting += [each for name, each in value.items() if name != "$extensions"]
+        elif isinstance(value, list):
+            waiting += value
+    return False
 
 
 def _bounded(entries: Iterator[Entry], members: int) -> list[Entry]:
@@ -82,6 +96,7 @@ class _Values:
     def __init__(self, document: Any, entries: Sequence[Entry]) -> None:  # noqa: ANN401  # of JSON
         self._document = document
         self._entries = entries
+        self._opaque = opaque_alpha(entry.alpha for entry in entries)
         # Of entries that refer to others, by their identity: the type and value, or the reason why there is none.
         self._resolved: dict[int, tuple[str | None, Any] | str] = {}
         self._parts: dict[str, tuple[object] | str] = {}  # by reference: its target, or why there is none
@@ -118,6 +133,7 @@ class _Values:
         """Returns the type and the value of an entry, or of the one to which its references lead."""
         if isinstance(entry.value, PaletteError):
             raise entry.value
+        check_alpha(entry.alpha, self._opaque)
         reference = reference_of(entry.value)
         if reference is None:
             return entry.kind or entry.inherited, entry.value
@@ -204,8 +220,7 @@ class _Values:
         numbers = [part for part in parts if isinstance(part, int | float) and not isinstance(part, bool)]
         if len(numbers) != 3:
             raise PaletteError("components are three numbers, or 'none'")
-        if alpha not in (None, 1):
-            raise not_opaque(alpha)
+        check_alpha(alpha, 1)
         if space == "srgb":
             return of_unit(numbers)
         try:

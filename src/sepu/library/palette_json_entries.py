@@ -21,6 +21,7 @@ class Entry(NamedTuple):
     name: str = ""
     kind: str | None = None  # the type that it has itself
     inherited: str | None = None  # and that of its groups
+    alpha: object = None  # next to the value
     stray: bool = False  # where a value that does not look like a colour is not meant as one
 
 
@@ -32,6 +33,24 @@ def check_path(path: Path) -> None:
         raise PaletteError(
             f"a path of names has more than {limits.palettes.PATH_CHARACTERS:,} characters; give shorter names"
         )
+
+
+def modified(token: Object, path: Path) -> PaletteError | None:
+    """Returns why a token's value is not its colour: a member of the token or of its `$extensions` changes it.
+
+    Tokens Studio and Style Dictionary call this member `modify`.
+    """
+    extensions = token.get("$extensions")
+    holders = [extensions, *extensions.values()] if isinstance(extensions, dict) else []
+    is_changed = isinstance(token.get("modify"), dict | list) or any(
+        isinstance(holder, dict) and "modify" in holder for holder in holders
+    )
+    if not is_changed:
+        return None
+    return PaletteError(
+        f"'modify' changes the value of {joined(path)[: limits.inputs.NAME_CHARACTERS]!r}, and sepu does not compute "
+        "that: export the final value"
+    )
 
 
 def joined(path: Path) -> str:
@@ -47,11 +66,14 @@ def reference_of(value: object) -> str | None:
 
 
 def reference_path(reference: object) -> Path | None:
-    """Returns the names of an alias (`{a.b}`) or of a JSON Pointer (`#/a/b`, RFC 6901); None for other texts."""
-    if not isinstance(reference, str):
-        return None
-    if form := _ALIAS.fullmatch(reference):
-        return (*(form[1].strip().split(".")),)
-    if reference.startswith("#/") and len(reference) <= limits.palettes.PATH_CHARACTERS:
-        return (*(part.replace("~1", "/").replace("~0", "~") for part in unquote(reference[2:]).split("/")),)
-    return None
+    """Returns the names of an alias (`{a.b}`) or of a JSON Pointer (`#/a/b`, RFC 6901); None for other texts.
+
+    Nothing below `$extensions` can be referred to.
+    """
+    path: list[str] = []
+    if isinstance(reference, str):
+        if form := _ALIAS.fullmatch(reference):
+            path = form[1].strip().split(".")
+        elif reference.startswith("#/") and len(reference) <= limits.palettes.PATH_CHARACTERS:
+            path = [part.replace("~1", "/").replace("~0", "~") for part in unquote(reference[2:]).split("/")]
+    return (*path,) if path and "$extensions" not in path else None

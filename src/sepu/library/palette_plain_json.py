@@ -7,12 +7,10 @@ from sepu.library.palette_entries import (
     find_alpha,
     find_members,
     is_name,
-    is_opaque,
     is_value,
     looks_like_a_color,
-    not_opaque,
 )
-from sepu.library.palette_json_entries import Entry, Object, Path, check_path, joined
+from sepu.library.palette_json_entries import Entry, Object, Path, check_path, joined, modified
 
 _LISTS = ("colors", "colours", "palette", "swatches")
 
@@ -30,7 +28,7 @@ def plain_entries(value: object, path: Path, *, stray: bool = False, called: str
         found = _record(value, path, stray=stray)
         if found is not None:
             entry, taken = found
-            yield Entry(path, entry.value, entry.name or called, entry.kind, stray=stray)
+            yield Entry(path, entry.value, entry.name or called, entry.kind, alpha=entry.alpha, stray=stray)
             for key, each in value.items():
                 if not _belongs(key, each, taken, is_named=entry.name != ""):
                     yield from plain_entries(each, (*path, key), stray=True)
@@ -79,12 +77,11 @@ def _record(value: Object, path: Path, *, stray: bool) -> tuple[Entry, str] | No
     else:
         return None
     alpha = find_alpha(fit)
-    if alpha is not None and not is_opaque(value[alpha]):
-        color = not_opaque(value[alpha])
     if isinstance(value.get("name"), dict):  # as in this library's records
         name = "name"
     given = "" if name is None else _name_of(value[name])
-    return Entry(path, color, given, kind, stray=stray), place or "hex"
+    color = modified(value, path) or color
+    return Entry(path, color, given, kind, alpha=None if alpha is None else value[alpha], stray=stray), place or "hex"
 
 
 # Members that have the same colour in other forms, and what Style Dictionary adds to a token.
@@ -99,7 +96,7 @@ def _belongs(key: str, value: object, taken: str, *, is_named: bool) -> bool:
     `taken` is the member that has the colour's value. A text next to a named colour's HEX value belongs to it, such as
     the HEX of a text on it.
     """
-    if key == taken or is_name(key) or key.casefold() in _OTHER_FORMS:
+    if key == taken or key.startswith("$") or is_name(key) or key.casefold() in _OTHER_FORMS:
         return True
     if isinstance(value, str):
         return is_named and taken.casefold().startswith("hex")

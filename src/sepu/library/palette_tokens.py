@@ -5,8 +5,8 @@ from itertools import chain
 from typing import Any
 
 from sepu import limits
-from sepu.library.palette_entries import DEEPEST, PaletteError, looks_like_a_color
-from sepu.library.palette_json_entries import Entry, Object, Path, check_path, reference_path
+from sepu.library.palette_entries import DEEPEST, PaletteError, find_alpha, looks_like_a_color
+from sepu.library.palette_json_entries import Entry, Object, Path, check_path, modified, reference_path
 
 
 class TokenTree:
@@ -52,7 +52,9 @@ class TokenTree:
         token = layers[0]
         kind = token.get("$type") if isinstance(token.get("$type"), str) else None
         # A token with only $ref has another's value.
-        yield Entry(path, token.get("$value", token), "", kind, inherited)
+        value = modified(token, path) or token.get("$value", token)
+        alpha = find_alpha(name for name, member in token.items() if isinstance(member, str | int | float))
+        yield Entry(path, value, "", kind, inherited, None if alpha is None else token[alpha])
         for name, value in token.items():
             if not name.startswith("$") and isinstance(value, dict):
                 reason = "it lies in a token; call that token $root, in a group of its name"

@@ -2,15 +2,18 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
+from decimal import Decimal
+from math import nan
 from numbers import Integral, Real
 
 from sepu.errors import SepuError
-from sepu.library.css import read_css, read_hex, shown, trim_color, what_to_write
+from sepu.labels import RGB, in_order
+from sepu.library.css import is_of_unknown_function, read_css, read_hex, shown, trim_color, what_to_write
 from sepu.library.records import NamedColor, hex_of
 
 Rgb = tuple[float, float, float]
 # `Iterable` stands for a row of an array, which type checkers do not accept as a `Sequence`.
-ColorLike = str | Sequence[float] | Iterable[float] | Mapping[str, float] | NamedColor
+ColorLike = str | Sequence[float] | Iterable[float | Decimal] | Mapping[str, float] | Mapping[str, Decimal] | NamedColor
 
 FORMS = (
     "write '#C83C23', '#fff', (200, 60, 35), a name such as '绯红', 'fei-hong' or 'tomato', or another colour of CSS "
@@ -48,24 +51,25 @@ def parse_color(color: ColorLike, named: Sequence[NamedColor] = ()) -> Rgb:
         raise TypeError(f"{shown(color)} is not a text; {FORMS}")
     if isinstance(color, Set):
         raise TypeError(f"{shown(color)} has no order; {FORMS}")
-    if isinstance(color, Mapping):
-        if set(color) != {"r", "g", "b"}:
-            raise ColorError(f"{shown(dict(color))} does not have exactly r, g and b; {FORMS}")
-        color = [color["r"], color["g"], color["b"]]
     try:
-        channels = list(color)
+        channels = list(in_order(color, RGB))
     except TypeError:
         raise TypeError(f"{shown(color)} is not a colour; {FORMS}") from None
-    if channels and type(channels[0]) not in _PLAIN and not isinstance(channels[0], Real):
+    except ValueError as error:
+        raise ColorError(f"{error}; {FORMS}") from None
+    if channels and type(channels[0]) not in _PLAIN and not isinstance(channels[0], Real | Decimal):
         raise TypeError(
             f"{shown(channels[0])} is not a number; for several colours: [sepu.match(color) for color in colors]"
         )
     if len(channels) != 3:
         alpha = " (blend an alpha channel with its background first)" if len(channels) == 4 else ""
         raise ColorError(f"{shown(color)} has {len(channels)} channels, and a colour three{alpha}; {FORMS}")
-    for channel in channels:
-        if type(channel) not in _PLAIN and (not isinstance(channel, Real) or isinstance(channel, bool)):
-            raise TypeError(f"{shown(channel)} is not a number; {FORMS}")
+    for place, channel in enumerate(channels):
+        if type(channel) not in _PLAIN:
+            if not isinstance(channel, Real | Decimal) or isinstance(channel, bool):
+                raise TypeError(f"{shown(channel)} is not a number; {FORMS}")
+            if isinstance(channel, Decimal):
+                channels[place] = nan if channel.is_nan() else float(channel)
     return _checked(channels, color)
 
 
@@ -75,7 +79,9 @@ def _parse_text(text: str, named: Sequence[NamedColor]) -> Rgb:
     if not named and (channels := read_hex(text)):
         return channels
     # PERF: the most common CSS form needs no parser.
-    if form := _CHANNELS.fullmatch(text[4:-1] if text[:4].lower() == "rgb(" and text[-1] == ")" else text):
+    is_function = text[:4].lower() == "rgb(" and text[-1] == ")"
+    form = _CHANNELS.fullmatch(text[4:-1] if is_function else text)
+    if form and (text.count("%") in {0, 3} if is_function else not is_of_unknown_function(text)):
         return _checked([_number(channel) for channel in form.groups()], text, percent="%" in text)
     css = read_css(text)
     candidates: dict[Rgb, str] = {record.rgb: f"{record.hex} of {record.label}" for record in named}
