@@ -25,23 +25,18 @@ monitor=$(cat /run/secrets/monitor)
 : "${monitor:?is empty}"
 
 psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 <<'SQL'
-create role sepu_owner login;
-create role sepu_service login;
-create role sepu_console login;
-create role sepu_events login;
-create role sepu_monitor login in role pg_monitor;
+create role sepu_owner login connection limit 20;
+create role sepu_service login connection limit 60;
+create role sepu_console login connection limit 8;
+create role sepu_events login connection limit 4;
+create role sepu_monitor login connection limit 4 in role pg_monitor;
 create database sepu owner sepu_owner template template0 encoding 'UTF8' locale 'C';
-revoke all on database sepu from public;
-grant connect on database sepu to sepu_service, sepu_console, sepu_events;
 -- For the files of a sort: no role can raise this itself.
 alter role sepu_service set temp_file_limit = '1GB';
 alter role sepu_console set temp_file_limit = '1GB';
 alter role sepu_events set temp_file_limit = '1GB';
--- What every role may write unless a superuser revokes it: large objects, and messages in the WAL.
-\connect sepu
-select 'revoke execute on function ' || oid::regprocedure || ' from public' from pg_proc
- where proname in ('lo_creat', 'lo_create', 'lo_from_bytea', 'pg_logical_emit_message') \gexec
 SQL
+/etc/postgresql/close-public.sh sepu_owner
 set_password sepu_owner "$owner"
 set_password sepu_service "$service"
 set_password sepu_console "$console"

@@ -227,6 +227,32 @@ def test_a_foreign_name_is_refused(seeded: Console, host: str) -> None:
     assert b"--allowed-hosts" in found.body
 
 
+@pytest.mark.parametrize(
+    ("fetch", "status"),
+    [
+        ({}, 200),  # curl, and older browsers
+        ({"Site": "same-origin", "Mode": "no-cors", "Dest": "image"}, 200),
+        ({"Site": "none", "Mode": "navigate", "Dest": "document"}, 200),
+        ({"Site": "cross-site", "Mode": "navigate", "Dest": "document"}, 200),  # a link in a chat
+        ({"Site": "cross-site", "Mode": "no-cors", "Dest": "image"}, 403),
+        ({"Site": "cross-site", "Mode": "navigate", "Dest": "iframe"}, 403),
+        ({"Site": "same-site", "Mode": "cors", "Dest": "empty"}, 403),  # another port of localhost
+        ({"Site": "cross-site"}, 403),
+    ],
+)
+def test_another_site_cannot_make_a_browser_ask(
+    empty: Console, owner: psycopg.Connection, fetch: dict[str, str], status: int
+) -> None:
+    headers = {f"Sec-Fetch-{name}": value for name, value in fetch.items()}
+    assert empty.request("GET", "/usage", headers).status == status
+    owner.execute("alter role sepu_console nologin")
+    try:
+        found = empty.request("GET", "/usage", headers).status
+        assert found == (403 if status == 403 else 503), "refused before the ledger is read"
+    finally:
+        owner.execute("alter role sepu_console login")
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"])
 def test_it_only_reads(seeded: Console, method: str) -> None:
     found = seeded.get("/accounts", method)

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import click
 import msgspec
 import pytest
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import conninfo_to_dict
 from standardwebhooks.webhooks import Webhook
 from tests.endpoint import endpoint
 from tests.harness.processes import completed, running
@@ -226,6 +226,7 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
         targets = {one if isinstance(one, str) else one["target"] for one in files}
         assert targets == {"superuser", "monitor", *(f"{role}.conf" for role in ROLES)}
         script = (DEPLOY / "postgres" / "roles.sh").read_text().replace("/run/secrets/", f"{secrets}/")
+        script = script.replace("/etc/postgresql/", f"{secrets.parent}/deploy/postgres/")
         root.execute("alter system set log_statement = 'all'")
         root.execute("select pg_reload_conf()")
         psql = state_dir / "psql"  # records its arguments, then runs the real one
@@ -247,8 +248,6 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
         assert "statement: create role sepu_owner" in told
         assert [password for password in passwords if password in told] == []
         assert root.execute(query).fetchall() == [(f"sepu_{role}", True) for role in sorted(("monitor", *ROLES))]
-        with connect(make_conninfo(url, dbname="sepu")) as there:
-            assert left_open(there) == []
         for line in (DEPLOY / "postgres" / "sepu.conf").read_text().splitlines():
             if match := re.match(r"(\w+) = '?([^'#]+?)'?$", line):
                 root.execute("alter system set " + match[1] + " = '" + match[2] + "'")  # refuses unknown settings
@@ -266,6 +265,7 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
             sepu(arguments, "owner")
         as_owner = f"postgresql://sepu_owner@/sepu?host={quote(host, safe='')}"
         with connect(as_owner) as connection:
+            assert left_open(connection) == []
             assert connection.execute("show server_encoding").fetchall() == [("UTF8",)]  # not the cluster's
             set_plan(connection, "one", {"color_match": 1, "color_search": 1}, requests_per_minute=10)
             issued = accounts.create_account(connection, "one")
@@ -311,8 +311,12 @@ def test_a_role_and_its_service_file_are_made_together_or_not_at_all(tmp_path: P
         assert "statement: create role sepu_events" in told
         assert password not in told
         assert "nothing was changed" in make("events").stderr
+        role = "select rolconnlimit, setconfig from pg_roles left join pg_db_role_setting on setrole = pg_roles.oid "
+        bounds = (limits.database.ROLE_CONNECTIONS["events"], [f"temp_file_limit={limits.database.ROLE_TEMP_FILES}"])
+        assert root.execute(role + "where rolname = 'sepu_events'").fetchall() == [bounds]
         root.execute("create role sepu_service")
         assert make("service").returncode != 0
+        assert "no purpose 'nothing'" in make("nothing").stderr
         environment["PGHOST"] = str(tmp_path)  # no server there
         assert make("owner").returncode != 0
         assert root.execute(query).fetchall() == [("sepu_events", True), ("sepu_service", None)]

@@ -168,3 +168,17 @@ NAMED = {
 def test_documents_name_the_limits(file: str) -> None:
     text = re.sub(r"\bseconds?\b", "s", " ".join((ROOT / file).read_text("utf-8").split()))
     assert [named for named in NAMED[file] if not re.search(rf"(?<![\d.,]){re.escape(named)}(?!\w)", text)] == []
+
+
+def test_scripts_give_each_role_as_many_connections_as_the_command_asks_for() -> None:
+    postgres = ROOT / "deploy" / "postgres"
+    made = re.findall(r"^    (\w+)\) connections=(\d+) ;;$", (postgres / "make-role.sh").read_text(), re.MULTILINE)
+    roles = (postgres / "roles.sh").read_text()
+    composed = re.findall(r"^create role sepu_(\w+) login connection limit (\d+)", roles, re.MULTILINE)
+    assert {role: int(limit) for role, limit in made}.items() >= database.ROLE_CONNECTIONS.items()
+    assert set(made) <= set(composed)
+    (most,) = re.findall(r"^max_connections = (\d+)$", (postgres / "sepu.conf").read_text(), re.MULTILINE)
+    reserved = 3  # superuser_reserved_connections
+    assert sum(int(limit) for _, limit in composed) + reserved <= int(most)
+    for role in database.ROLE_CONNECTIONS:
+        assert f"alter role sepu_{role} set temp_file_limit = '{database.ROLE_TEMP_FILES}';" in roles

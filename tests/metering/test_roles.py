@@ -1,27 +1,29 @@
 """The database roles: the service's serves, the console's reads, and neither can do anything else."""
 
+import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
-from typing import LiteralString, get_args
+from typing import LiteralString
 
 import psycopg
 import pytest
 from psycopg import Connection, sql
 from psycopg.conninfo import make_conninfo
+from tests.cli.running import invoke
 from tests.harness.processes import completed
 from tests.harness.serving import SEPU
 from tests.metering.conftest import Customer
 
+from sepu import limits
 from sepu.database import statements
 from sepu.database.migrate import migrate
 from sepu.database.opening import connect
-from sepu.database.roles import Purpose, grant, left_open, make_role
+from sepu.database.roles import PURPOSES, Purpose, grant, left_open, lock_holders, make_role
 from sepu.errors import SepuError
 
-PURPOSES = get_args(Purpose)
 TABLES = (
     *(
         "plan",
@@ -169,6 +171,11 @@ GRANTED: dict[Purpose, set[tuple[str, str]]] = {
         ("event_delivery", "UPDATE"),
     },
 }
+# Who may update, delete from or truncate a whole table may lock it too.
+LOCKS: LiteralString = """
+select relname from pg_class
+ where relkind in ('r', 'p', 'v', 'm', 'f') and has_table_privilege(oid, 'INSERT, UPDATE, DELETE, TRUNCATE')
+"""
 HOLDS: LiteralString = """
 select c.relname, p.name
   from pg_class c, unnest('{SELECT,INSERT,UPDATE,REFERENCES,DELETE,TRUNCATE,TRIGGER}'::text[]) p (name)
@@ -188,7 +195,9 @@ NOTHING: tuple[LiteralString, ...] = (
     "select srvname from pg_foreign_server where has_server_privilege(oid, 'USAGE')",
     "select parname from pg_parameter_acl where has_parameter_privilege(parname, 'SET, ALTER SYSTEM')",
     "select lanname from pg_language where not lanpltrusted and lanname not in ('internal', 'c')",
+    "select lanname from pg_language where laninline <> 0 and has_language_privilege(oid, 'USAGE')",
     "select rolname from pg_roles where rolname <> current_user and pg_has_role(oid, 'MEMBER')",
+    LOCKS,
     "select rolname from pg_roles where rolname = current_user "
     "and (rolsuper or rolcreaterole or rolcreatedb or rolreplication or rolbypassrls)",
     "select relname from pg_class where pg_has_role(relowner, 'USAGE')",
@@ -209,7 +218,7 @@ HARMLESS = re.compile(
     | current_query | currtid2? | currval | lastval | nextval | setval | setseed | set_config | ts_(rewrite|stat)
     | clock_timestamp | timeofday | txid_status | random | random_normal | gen_random_uuid | uuidv[47]
     | (cursor|query)_to_xml\w* | lo(read|write) | lo_(close|get|lseek(64)?|open|put|tell(64)?|truncate(64)?|unlink)
-    | pg_(try_)?advisory_\w+ | pg_(cancel|terminate)_backend | pg_notify | pg_sleep(_for|_until)? | pg_export_snapshot
+    | pg_advisory_unlock\w* | pg_sleep(_for|_until)?
     | pg_(create|copy|drop|sync)_\w*replication_slots? | pg_replication_slot_advance | pg_logical_slot_\w+
     | pg_(clear|restore)_(attribute|relation)_stats | pg_import_system_collations | pg_extension_config_dump
     | pg_nextoid | pg_stop_making_pinned_objects
@@ -237,12 +246,11 @@ def test_a_role_has_no_privilege_but_those_of_its_purpose(empty_url: str, role: 
         empty.execute("grant create on schema public to public")  # as before Postgres 15
         migrate(empty)
         grant(empty, role, purpose)
-        assert left_open(empty) == []
         try:
+            assert [right for right in left_open(empty) if right.is_here] == []
             with connect(make_conninfo(empty_url, user=role)) as session:
                 assert callable_by(empty, role) == (SERVES if purpose == "service" else set())
-                set_by_anybody = {("pg_settings", "UPDATE")}  # for SET
-                assert set(session.execute(HOLDS).fetchall()) == GRANTED[purpose] | set_by_anybody
+                assert set(session.execute(HOLDS).fetchall()) == GRANTED[purpose]
                 for nothing in NOTHING:
                     assert names(session, nothing) == set(), nothing
                 assert {name for name in names(session, CALLED) if not HARMLESS.fullmatch(name)} == set()
@@ -258,17 +266,51 @@ def test_what_only_a_superuser_can_close(empty_url: str, role: str) -> None:
     with connect(empty_url) as empty:
         database, owner = sql.Identifier(empty.info.dbname), sql.Identifier(role)
         empty.execute(sql.SQL("alter database {} owner to {}").format(database, owner))
-        with connect(make_conninfo(empty_url, user=role)) as session:
+        as_owner = make_conninfo(empty_url, user=role)
+        with connect(as_owner) as session:
             migrate(session)
             grant(session, role)
-            (statement,) = left_open(session)
-            assert "lo_create(oid)" in statement
+            left = [right for right in left_open(session) if right.by_superuser and right.is_here]
+            assert len(left) == 3  # the functions, plpgsql, and pg_settings
+            assert not any(right.may for right in left)
+            assert all(right.statements[0].endswith(f' to "{role}"') for right in left)
             session.execute("create temp table own (id integer)")  # only the owner may
-        command: list[str | Path] = [SEPU, "db", "grant", role, "--database-url", make_conninfo(empty_url, user=role)]
+        command: list[str | Path] = [SEPU, "db", "grant", role, "--database-url", as_owner]
         said = completed(command)
         assert (said.returncode, said.stdout) == (0, f"role  {role}\n")
-        assert f"as a superuser run in this database: {statement}\n" in said.stderr
-        empty.execute(statement.encode())
-        assert left_open(empty) == []
+        script = said.stderr.partition("as a superuser run in this database:\n")[2]
+        assert all(f"\n{statement};\n" in script for right in left for statement in right.statements)
+        check: list[str | Path] = [SEPU, "db", "check", "--database-url", as_owner, "--json"]
+        found = completed(check)
+        assert found.returncode == 1
+        assert {right.what for right in left} <= {json.loads(line)["setting"] for line in found.stdout.splitlines()}
+        managed = completed([*check, "--managed"])
+        assert not {right.what for right in left} & {
+            json.loads(line)["setting"] for line in managed.stdout.splitlines()
+        }
+        assert all(right.what in managed.stderr for right in left), "it warns"
+        empty.execute(script.encode())
+        with connect(as_owner) as session:
+            assert left_open(session) == []
         assert completed(command).stderr == ""
         empty.execute(sql.SQL("reassign owned by {} to sepu").format(owner))
+        empty.execute(sql.SQL("drop owned by {}").format(owner))
+
+
+def test_who_holds_locks_is_named(empty_url: str, role: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not requests, whose locks end with them, nor the owner's commands."""
+    with connect(empty_url) as empty:
+        migrate(empty)
+        with connect(make_conninfo(empty_url, user=role)) as session, connect(empty_url) as operator:
+            session.execute("select pg_advisory_lock(1)")
+            operator.execute("select pg_advisory_lock(2)")
+            assert lock_holders(empty) == [], "not for a minute"
+            monkeypatch.setattr(limits.database, "LOCK_HOLDER_SECONDS", 0.0)
+            (holder,) = lock_holders(empty)
+            assert (holder.role, holder.pid, holder.locks) == (role, session.info.backend_pid, 1)
+            done = invoke("db", "check", "--json", SEPU_DATABASE_URL=empty_url)
+            found = [json.loads(line) for line in done.stdout.splitlines()]
+            (named,) = [one for one in found if one["setting"] == "locks"]
+            assert (done.returncode, named["role"]) == (1, role)
+            empty.execute(named["repair"].encode())
+        assert lock_holders(empty) == []

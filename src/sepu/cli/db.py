@@ -1,8 +1,9 @@
 """`sepu db`."""
 
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
@@ -28,7 +29,7 @@ from sepu.cli.output import (
 from sepu.database.embedded import embedded_postgres
 from sepu.database.migrate import migrate
 from sepu.database.opening import clear_errors, connect
-from sepu.database.roles import Purpose, grant, left_open
+from sepu.database.roles import LockHolder, OpenRight, Purpose, grant, left_open, lock_holders
 from sepu.database.settings import BrokenSetting, broken_settings
 
 
@@ -63,28 +64,73 @@ def grant_role(connection: Connection, role: str, purpose: Purpose | None) -> di
     events deliver` with --events.
     """
     grant(connection, role, purpose or "service")
-    if statements := left_open(connection):
-        note(
-            f"{role} can still write what every role can; as a superuser run in this database: {'; '.join(statements)}"
-        )
+    if left := left_open(connection):
+        note(f"{role} can still do what every role can; as a superuser run in this database:")
+        echo(*_script(left), err=True)
     return {"role": role}
 
 
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """Something that breaks a promise, and the statements that mend it, if they are known."""
+
+    role: str
+    setting: str
+    value: str
+    needed: str
+    set_by: str
+    repair: str | None
+
+
 @db.command("check", epilog=example("db check"))
+@click.option("--managed", is_flag=True, help="Nobody here is a superuser: do not fail for what only one can close.")
 @form_options
 @with_connection
-def check_settings(connection: Connection, form: Form | None) -> None:
-    """Check that no setting of Postgres breaks a promise: for this role, and for each role that serves.
+def check_settings(connection: Connection, form: Form | None, managed: bool) -> None:
+    """Check that no setting, right or session of Postgres breaks a promise.
 
-    Run by the owner of the schema. Exit status: 0, all settings are right; 1, it lists those that are not.
+    Checks the settings of this role and of each role that serves, what every role may do by default, the limits of the
+    roles with a purpose, and who has held locks for over a minute. Run by the owner of the schema. Exit status: 0, all
+    is right; 1, it lists what is not, and the statements that mend it.
     """
-    found = broken_settings(connection)
+    left = left_open(connection)
+    bearable = [right for right in left if managed and right.by_superuser]
+    found = [
+        *map(_broken_setting, broken_settings(connection)),
+        *map(_open_right, (right for right in left if right not in bearable)),
+        *map(_lock_holder, lock_holders(connection)),
+    ]
     if found or form:
-        echo_rows(columns(BrokenSetting), map(members, found), form or "table")
+        rows = [members(one) for one in found]
+        echo_rows(columns(_Finding), rows, form or "table", lambda row: {**row, "repair": row["repair"] and "below"})
     else:
-        echo("all settings are right")
+        echo("all is right")
+    if bearable:
+        note(f"only a superuser could close: {', '.join(right.what for right in bearable)}")
     if found:
+        if form in {None, "table"} and (right := [right for right in left if right not in bearable]):
+            echo("", "As a superuser, run in this database:", *_script(right))
         sys.exit(1)
+
+
+def _broken_setting(broken: BrokenSetting) -> _Finding:
+    return _Finding(broken.role, broken.setting, broken.value, broken.needed, broken.set_by, None)
+
+
+def _open_right(right: OpenRight) -> _Finding:
+    where = "this database" if right.is_here else "the server"
+    return _Finding(right.role, right.what, right.value, right.needed, where, "; ".join(right.statements))
+
+
+def _lock_holder(holder: LockHolder) -> _Finding:
+    held = f"{holder.locks} since {holder.since}"
+    repair = f"select pg_terminate_backend({holder.pid})"
+    return _Finding(holder.role, "locks", held, "none for so long", f"process {holder.pid}", repair)
+
+
+def _script(rights: Sequence[OpenRight]) -> list[str]:
+    """Returns one transaction: an owner that loses a right before it gets its own could not charge."""
+    return ["begin;", *(f"{statement};" for right in rights for statement in right.statements), "commit;"]
 
 
 @db.command("distribute", epilog=example("db distribute"))

@@ -43,6 +43,7 @@ _HEADERS = {
 }
 _CELL = re.compile("<t[hd](?: [^>]*)?>(.*?)</t[hd]>", re.DOTALL)
 _KEY_IN_ADDRESS = "This address has an API key, which others may see: find it with sepu key find, and revoke it."
+_OTHER_SITE = "Another site may link to the console, but not load its pages."
 _UNKNOWN_HOST = "The console does not answer to this name. If it should: sepu console --allowed-hosts NAME"
 PAGES: dict[str, tuple[str, pages.Page]] = {
     "/accounts": ("accounts.html", pages.account_list),
@@ -69,11 +70,24 @@ class _Guard:
         # Another site may point its name at this machine (DNS rebinding), and could then read these pages.
         if _host(req) not in self._hosts:
             raise falcon.HTTPError(falcon.HTTP_421, description=_UNKNOWN_HOST)
+        # It could not read the answers, but make this browser ask for slow pages. Another port is another site too.
+        if not _is_own_or_followed(req):
+            raise falcon.HTTPForbidden(description=_OTHER_SITE)
         # Addresses stay in histories and logs. The forms refuse to send a key.
         if re.search(KEY_START, unquote(f"{req.path}?{req.query_string}")):
             raise falcon.HTTPBadRequest(description=_KEY_IN_ADDRESS)
         if "\0" in req.path or "%00" in req.query_string:  # Postgres's text cannot have a NUL
             raise falcon.HTTPBadRequest(description="An address of the console cannot have a NUL.")
+
+
+def _is_own_or_followed(req: Request) -> bool:
+    """Returns whether the request is the console's own, was typed, or follows a link (Fetch Metadata).
+
+    Older browsers and other programs do not say.
+    """
+    if req.get_header("Sec-Fetch-Site", default="none") in {"same-origin", "none"}:
+        return True
+    return (req.get_header("Sec-Fetch-Mode"), req.get_header("Sec-Fetch-Dest")) == ("navigate", "document")
 
 
 def _host(req: Request) -> str | None:

@@ -1,14 +1,45 @@
 """Makes and grants database roles. Each has a purpose, and may do only what that needs."""
 
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 import psycopg
 from psycopg import sql
 
+from sepu import limits
 from sepu.database import statements
 from sepu.errors import SepuError
 
 Purpose = Literal["service", "console", "events"]
+PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRight:
+    """A right that a role has and should not have, or lacks and needs.
+
+    The statements change that, in one transaction. `is_here` says whether they concern this database only, `may`
+    whether this session may run them, and `by_superuser` whether only a superuser may.
+    """
+
+    role: str
+    what: str
+    value: str
+    needed: str
+    statements: tuple[str, ...]
+    is_here: bool
+    may: bool
+    by_superuser: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LockHolder:
+    """A session that has held more locks, or for longer, than the requests and commands of sepu do."""
+
+    role: str
+    pid: int
+    locks: int
+    since: str
 
 
 def grant(connection: psycopg.Connection, role: str, purpose: Purpose = "service") -> None:
@@ -18,50 +49,114 @@ def grant(connection: psycopg.Connection, role: str, purpose: Purpose = "service
         SepuError: there is no such role, or the connection is not the owner's.
     """
     with connection.transaction():
+        _check_owner(connection)
         statements.run(connection, "lock_migrations")
-        _grant(connection, role, purpose)
+        # Postgres takes the name `public` to mean every role, and only warns a user who may not grant.
+        if not statements.value(connection, "has_role", role=role):
+            raise SepuError(f"there is no database role {role!r}; make it with: create role {role} login")
+        _apply(connection, role, purpose)
+        _close(connection)
 
 
 def make_role(connection: psycopg.Connection, role: str, purpose: Purpose = "service") -> None:
-    """Makes a role that may log in and do what its purpose needs, unless it exists.
+    """Makes a role that may log in and do what its purpose needs, unless it exists; closes other databases too.
 
     Raises:
-        SepuError: as for `grant`.
+        SepuError: the connection is not the owner's.
     """
     with connection.transaction():
+        _check_owner(connection)
         statements.run(connection, "lock_migrations")  # so that only one of several servers makes it
         if not statements.value(connection, "has_role", role=role):
-            connection.execute(_naming("create_role", role))
-        _grant(connection, role, purpose)
+            create = sql.SQL(statements.statement("create_role"))
+            connections = limits.database.ROLE_CONNECTIONS[purpose]
+            connection.execute(create.format(role=sql.Identifier(role), connections=connections))
+        _apply(connection, role, purpose)
+        _close(connection, everywhere=True)
 
 
 def grant_anew(connection: psycopg.Connection) -> None:
     """Grants roles that already have a purpose what it needs in this release. Runs in the migration's transaction."""
-    for purpose, role in statements.run(connection, "read_granted_roles").fetchall():
-        _apply(connection, role, purpose)
+    if roles := granted_roles(connection):
+        for purpose, role in roles:
+            _apply(connection, role, purpose)
+        _close(connection)
 
 
-def left_open(connection: psycopg.Connection) -> list[str]:
-    """Returns statements that revoke rights from every role, which only the database's owner or a superuser may run."""
-    return [statement for statement, _ in statements.run(connection, "read_left_open").fetchall()]
+def granted_roles(connection: psycopg.Connection) -> list[tuple[Purpose, str]]:
+    """Returns the roles that have a purpose, with it."""
+    return statements.run(connection, "read_granted_roles").fetchall()
 
 
-def _grant(connection: psycopg.Connection, role: str, purpose: Purpose) -> None:
-    # Postgres takes the name `public` to mean every role, and only warns a user who may not grant.
-    if not statements.value(connection, "has_role", role=role):
-        raise SepuError(f"there is no database role {role!r}; make it with: create role {role} login")
+def left_open(connection: psycopg.Connection) -> list[OpenRight]:
+    """Returns what every role may do and should not, what the owner lacks, and which serving roles have no limit.
+
+    Must be called by the owner of the schema.
+    """
+    ((owner, _),) = statements.run(connection, "read_owner").fetchall()
+    with connection.transaction():  # behind a pooler, only a transaction keeps its session
+        statements.run(connection, "set_keepers", keepers=[owner])
+        query = sql.SQL(statements.statement("read_left_open")).format(public=sql.SQL(statements.public()))
+        rows = connection.execute(query).fetchall()
+    found = [
+        OpenRight(
+            "PUBLIC" if revoke else owner,
+            what,
+            "granted" if revoke else "missing",
+            "revoked" if revoke else "granted",
+            (*grants, *([revoke] if revoke else [])),
+            *scope,
+        )
+        for what, grants, revoke, *scope in rows
+    ]
+    return found + _unbounded(connection)
+
+
+def lock_holders(connection: psycopg.Connection) -> list[LockHolder]:
+    """Returns sessions that hold locks as no request does; not the owner's, nor superusers'."""
+    found = statements.run(connection, "read_lock_holders", seconds=limits.database.LOCK_HOLDER_SECONDS)
+    return [LockHolder(*row) for row in found.fetchall()]
+
+
+def _unbounded(connection: psycopg.Connection) -> list[OpenRight]:
+    purposes = {role: purpose for purpose, role in granted_roles(connection)}
+    may = connection.info.parameter_status("is_superuser") == "on"
+    found = []
+    for role, any_connections, any_files, is_shut_out, database in statements.run(
+        connection, "read_unbounded_roles", roles=list(purposes)
+    ).fetchall():
+        name = sql.Identifier(role).as_string()
+        connections = limits.database.ROLE_CONNECTIONS[purposes[role]]
+        if any_connections:
+            change = f"alter role {name} connection limit {connections}"
+            found.append(OpenRight(role, "connections", "any number", str(connections), (change,), False, may, False))
+        if any_files:
+            change = f"alter role {name} set temp_file_limit = '{limits.database.ROLE_TEMP_FILES}'"
+            needed = limits.database.ROLE_TEMP_FILES
+            found.append(OpenRight(role, "temporary files", "any size", needed, (change,), False, may, True))
+        if is_shut_out:
+            change = f"grant connect on database {database} to {name}"
+            found.append(OpenRight(role, f"the database {database}", "missing", "granted", (change,), True, may, False))
+    return found
+
+
+def _check_owner(connection: psycopg.Connection) -> None:
     ((owner, is_owner),) = statements.run(connection, "read_owner").fetchall()
     if not is_owner:
         raise SepuError(f"only {owner}, who owns the schema, can grant; connect as {owner}")
-    _apply(connection, role, purpose)
 
 
 def _apply(connection: psycopg.Connection, role: str, purpose: Purpose) -> None:
-    connection.execute(_naming(f"grant_{purpose}", role))
-    for revoke, may in statements.run(connection, "read_left_open").fetchall():
-        if may:
-            connection.execute(revoke)
+    ((database, may),) = statements.run(connection, "read_database").fetchall()
+    names = {"role": sql.Identifier(role), "database": sql.Identifier(database)}
+    connection.execute(sql.SQL(statements.statement(f"grant_{purpose}")).format(**names))
+    if may:
+        connection.execute(sql.SQL(statements.statement("grant_connect")).format(**names))
 
 
-def _naming(statement: str, role: str) -> sql.Composed:
-    return sql.SQL(statements.statement(statement)).format(role=sql.Identifier(role))
+def _close(connection: psycopg.Connection, *, everywhere: bool = False) -> None:
+    """Closes what this session may, by default in this database only: others may belong to other applications."""
+    for right in left_open(connection):
+        if right.may and (right.is_here or everywhere):
+            for statement in right.statements:
+                connection.execute(statement.encode())

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import psycopg
 
 from sepu.database import statements
+from sepu.database.roles import granted_roles
 
 # `alter role … set` stores these spellings as they were written; Postgres reads them as on or off.
 _SPELLINGS = {"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
@@ -26,10 +27,8 @@ def broken_settings(connection: psycopg.Connection) -> list[BrokenSetting]:
 
     Must be called by the owner of the schema.
     """
-    granted = statements.run(connection, "read_granted_roles").fetchall()
-    rows = statements.run(
-        connection, "check_settings", roles=[role for purpose, role in granted if purpose == "service"]
-    )
+    serving = [role for purpose, role in granted_roles(connection) if purpose == "service"]
+    rows = statements.run(connection, "check_settings", roles=serving)
     return [
         BrokenSetting(role, setting, value, " or ".join(accepted), set_by)
         for role, setting, value, accepted, set_by in rows.fetchall()

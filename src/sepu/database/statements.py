@@ -76,6 +76,11 @@ def functions() -> Script:
     return Script(file.name, file.read_text("utf-8"))
 
 
+def public() -> LiteralString:
+    """Returns the query for what every role may do by default, and how to close it."""
+    return _SQL.joinpath("public.sql").read_text("utf-8")
+
+
 def distribution() -> LiteralString:
     """Returns the script that distributes tables and functions on Citus. It may be run again."""
     return _SQL.joinpath("citus.sql").read_text("utf-8")

@@ -31,3 +31,11 @@ MIGRATION_LOCK_SECONDS = 0.1
 MIGRATION_PAUSE_SECONDS = 0.5
 # Then it gives up for good.
 MIGRATION_SECONDS = 60.0
+
+# Connections that each role may open; the rest of Postgres's default max_connections, 100, is for the owner, monitoring
+# and superusers. A service's is enough for ten workers.
+ROLE_CONNECTIONS = {"service": 60, "console": 8, "events": 4}
+# Temporary files of each session of these roles.
+ROLE_TEMP_FILES = "1GB"
+# A session that holds an advisory lock for longer is reported: a request's locks end within a second.
+LOCK_HOLDER_SECONDS = 60.0

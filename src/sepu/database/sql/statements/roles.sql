@@ -2,10 +2,17 @@
 select exists (select from pg_roles where rolname = %(role)s)
 
 -- name: create_role
-create role {role} login
+create role {role} login connection limit {connections}
+
+-- name: grant_connect
+grant connect on database {database} to {role}
 
 -- name: read_owner
-select nspowner::regrole::text, pg_has_role(nspowner, 'USAGE') from pg_namespace where nspname = 'sepu'
+select pg_get_userbyid(nspowner), pg_has_role(nspowner, 'USAGE') from pg_namespace where nspname = 'sepu'
+
+-- name: read_database
+-- The database's name, and whether this session may grant rights on it.
+select datname, pg_has_role(datdba, 'USAGE') from pg_database where datname = current_database()
 
 -- name: grant_service
 -- All that a service needs, and nothing else: to call what requests call, and to read the applied migrations.
@@ -31,7 +38,8 @@ grant select (account_id, meter, units, period, created_at, key_id, request_id) 
 grant usage on schema sepu to {role};
 grant select on sepu.migration, sepu.quota_event to {role};
 grant select (account_id, external_id, name) on sepu.account to {role};
-grant select, update on sepu.event_delivery to {role}
+-- By column: a role that may update a whole table may also lock it, and charges that record an event would wait.
+grant select, update (due_at, attempts, delivered_at, last_error) on sepu.event_delivery to {role}
 
 -- name: read_granted_roles
 -- The roles of each purpose: each was granted something that only its purpose calls (any version), reads or writes.
@@ -41,27 +49,44 @@ select distinct o.purpose, r.rolname
          union all
         select 'console', 'SELECT', relacl, relowner from pg_class where oid = to_regclass('sepu.audit_run')
          union all
-        select 'events', 'UPDATE', relacl, relowner from pg_class where oid = to_regclass('sepu.event_delivery')) o
+        select 'events', 'UPDATE', a.attacl, c.relowner from pg_attribute a join pg_class c on c.oid = a.attrelid
+         where c.oid = to_regclass('sepu.event_delivery') and a.attname = 'attempts') o
  cross join aclexplode(o.granted) a
   join pg_roles r on r.oid = a.grantee
  where a.privilege_type = o.privilege and a.grantee <> o.owner
 
+-- name: set_keepers
+-- Until the transaction ends.
+select set_config('sepu.keepers', %(keepers)s::text[]::text, true)
+
 -- name: read_left_open
--- What Postgres lets every role write by default: the statement that revokes it, and whether this session may run it.
-select 'revoke temporary on database ' || quote_ident(d.datname) || ' from public' as statement,
-       pg_has_role(d.datdba, 'USAGE') as may
-  from pg_database d
- where d.datname = current_database() and has_database_privilege('public', d.oid, 'TEMPORARY')
- union all
-select 'revoke create on schema public from public', pg_has_role(n.nspowner, 'USAGE')
-  from pg_namespace n
- where n.nspname = 'public' and has_schema_privilege('public', n.oid, 'CREATE')
- union all
--- The functions for large objects and for messages in the WAL.
-select 'revoke execute on function ' || string_agg(p.oid::regprocedure::text, ', ' order by p.oid) || ' from public',
-       bool_and(pg_has_role(p.proowner, 'USAGE'))
-  from pg_proc p
- where p.pronamespace = 'pg_catalog'::regnamespace
-   and p.proname in ('lo_creat', 'lo_create', 'lo_from_bytea', 'pg_logical_emit_message')
-   and has_function_privilege('public', p.oid, 'EXECUTE')
-having count(*) > 0
+-- `may`: whether this session may run the statements. `by_superuser`: whether only a superuser may.
+select o.what, o.grants, o.revoke, o.is_here,
+       pg_has_role(o.owner, 'USAGE') as may, r.rolsuper as by_superuser
+  from ({public}) o
+  join pg_roles r on r.oid = o.owner
+
+-- name: read_unbounded_roles
+-- Whether a role may open any number of connections, write temporary files of any size, and not connect here.
+select r.rolname, r.rolconnlimit < 0,
+       current_setting('temp_file_limit') = '-1' and not exists (
+           select from pg_db_role_setting d cross join unnest(d.setconfig) as c (setting)
+            where d.setrole = r.oid and split_part(c.setting, '=', 1) = 'temp_file_limit'),
+       not has_database_privilege(r.oid, current_database(), 'CONNECT'), quote_ident(current_database())
+  from pg_roles r
+ where r.rolname = any (%(roles)s) and not r.rolsuper
+ order by r.rolname
+
+-- name: read_lock_holders
+-- Sessions that have held an advisory lock, or a thousand locks, for so long. A request's end with it, and the owner's
+-- and a superuser's are operators' commands. A session's lock outlives its transactions: then the session's age counts.
+select a.usename, a.pid, count(*), date_trunc('second', coalesce(a.xact_start, a.backend_start))::text
+  from pg_locks l
+  join pg_stat_activity a on a.pid = l.pid
+  join pg_roles r on r.oid = a.usesysid
+  join pg_namespace n on n.nspname = 'sepu'
+ where l.granted and not r.rolsuper and not pg_has_role(r.oid, n.nspowner, 'USAGE')
+   and coalesce(a.xact_start, a.backend_start) < now() - make_interval(secs => %(seconds)s)
+ group by a.usename, a.pid, a.xact_start, a.backend_start
+having bool_or(l.locktype = 'advisory') or count(*) > 1000
+ order by 1, 2

@@ -1,0 +1,1 @@
+../../src/sepu/database/sql/public.sql

@@ -1,0 +1,192 @@
+"""The script that takes from PUBLIC what no role needs, on each Postgres that is installed."""
+
+import json
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from tests.cli.running import invoke
+from tests.harness.postgres import EMBEDDED, INSTALLED, Cluster, run
+from tests.harness.processes import completed
+from tests.harness.proxy import socket_directory
+from tests.keys import holder_of
+from tests.nodes.traffic import on_plan
+
+from sepu.admin.keys import IssuedKey
+from sepu.database.migrate import migrate
+from sepu.database.opening import connect
+from sepu.database.roles import PURPOSES, grant
+from sepu.errors import SepuError
+from sepu.metering.commands import Charge, meter_request
+
+SCRIPT = Path(__file__).parents[2] / "deploy" / "postgres" / "close-public.sh"
+# What fills the table of locks, the disk or the log, or ends the sessions of others with this role.
+ATTACKS = (
+    "select count(pg_advisory_lock(i)) from generate_series(1, 10000000) i",
+    "select pg_try_advisory_xact_lock(1, 2)",
+    "select pg_notify('x', repeat('x', 7999))",
+    "select lo_create(0)",
+    "select pg_logical_emit_message(false, 'x', repeat('x', 1000000))",
+    "select pg_export_snapshot()",
+    "select pg_terminate_backend(pid) from pg_stat_activity where usename = current_user and pid <> pg_backend_pid()",
+    "do $$ begin raise log 'forged'; end $$",
+    "create temp table own as select generate_series(1, 1000000)",
+    "lock table pg_settings in access exclusive mode",
+)
+ALL = ("owner", "service", "console", "events", "monitor", "nobody")
+
+
+def close_public(cluster: Cluster, *keepers: str) -> None:
+    environment = {
+        "PATH": f"{cluster.programs}:{os.environ['PATH']}",
+        "PGHOST": str(cluster.directory),
+        "PGPORT": str(cluster.port),
+        "PGUSER": "sepu",
+    }
+    done = completed([SCRIPT, *keepers], env=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@contextmanager
+def deployed(programs: Path) -> Iterator[tuple[Cluster, str]]:
+    """A cluster with the roles and the ledger of docs/deploy.md, not closed yet; and the superuser's string for it."""
+    with socket_directory() as directory:
+        cluster = Cluster(directory, programs=programs)
+        cluster.initialise(max_prepared_transactions="0")
+        with cluster.running() as url:
+            with connect(url) as root:
+                for role in ALL:
+                    root.execute(f"create role sepu_{role} login".encode())
+                root.execute("grant pg_monitor to sepu_monitor")
+                root.execute("create database sepu owner sepu_owner template template0 encoding 'UTF8' locale 'C'")
+            url = make_conninfo(url, dbname="sepu")
+            with connect(make_conninfo(url, user="sepu_owner")) as owner:
+                migrate(owner)
+                for purpose in PURPOSES:
+                    grant(owner, f"sepu_{purpose}", purpose)
+            yield cluster, url
+
+
+def charge(url: str, issued: IssuedKey, key: str) -> str:
+    command = meter_request(holder_of(issued.api_key), key, Charge("color_match", 1, b"f" * 32, b"{}"), "0" * 32)
+    with connect(make_conninfo(url, user="sepu_service")) as session:
+        return command.read(session.execute(command.statement, command.parameters).fetchall()).outcome
+
+
+def checked(url: str) -> dict[tuple[str, str], str]:
+    done = invoke("db", "check", "--json", SEPU_DATABASE_URL=make_conninfo(url, user="sepu_owner"))
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    return {(one["role"], one["setting"]): one["repair"] for one in found if one["setting"] != "fsync"}
+
+
+@pytest.mark.parametrize("programs", [EMBEDDED, *INSTALLED], ids=lambda path: path.parent.name)
+def test_no_role_can_stop_the_others(programs: Path) -> None:
+    with deployed(programs) as (cluster, url):
+        with connect(make_conninfo(url, user="sepu_owner")) as owner:
+            issued = on_plan(owner)
+        # As it is without the script: any role stops all charging.
+        with psycopg.connect(make_conninfo(url, user="sepu_events"), autocommit=True) as session:
+            with pytest.raises(psycopg.errors.OutOfMemory):
+                session.execute(ATTACKS[0].encode())
+            with pytest.raises((SepuError, psycopg.errors.OutOfMemory)):
+                charge(url, issued, "before-01")
+        before = checked(url)
+        assert {role for role, _ in before} == {"PUBLIC", "sepu_owner", "sepu_service", "sepu_console", "sepu_events"}
+
+        for _ in range(2):  # a second time changes nothing
+            close_public(cluster, "sepu_owner")
+        for role in ("service", "console", "events"):
+            with connect(make_conninfo(url, user=f"sepu_{role}")) as session:
+                for attack in ATTACKS:
+                    with pytest.raises(psycopg.errors.InsufficientPrivilege), session.transaction():
+                        session.execute(attack.encode())
+                session.execute("select pg_advisory_unlock_all()")  # poolers do
+            for database in ("postgres", "template1"):
+                with pytest.raises(SepuError, match="permission denied for database"):
+                    connect(make_conninfo(url, user=f"sepu_{role}", dbname=database))
+        for database in ("postgres", "template1", "sepu"):
+            with pytest.raises(SepuError, match="permission denied for database"):
+                connect(make_conninfo(url, user="sepu_nobody", dbname=database))
+        with connect(make_conninfo(url, user="sepu_monitor", dbname="postgres")) as session:
+            session.execute("select * from pg_stat_activity")
+        assert charge(url, issued, "after-01") == "charged"
+        left = checked(url)
+        assert set(left) == {(f"sepu_{role}", what) for role in PURPOSES for what in ("connections", "temporary files")}
+        with connect(url) as root:
+            for repair in left.values():
+                root.execute(repair.encode())
+        assert checked(url) == {}
+
+
+def test_what_survives_a_migration_and_a_restore() -> None:
+    """The rights are of the catalog: a migration and a dump keep them, and the script closes a new database."""
+    with deployed(EMBEDDED) as (cluster, url):
+        close_public(cluster, "sepu_owner")
+        with connect(make_conninfo(url, user="sepu_owner")) as owner:
+            issued = on_plan(owner)
+            owner.execute("update sepu.migration set sha256 = repeat('0', 64) where name = 'functions.sql'")
+            assert migrate(owner) == ["functions.sql"]
+        assert charge(url, issued, "migrated") == "charged"
+        dump = cluster.directory / "dump"
+        run(cluster.programs / "pg_dump", "-d", url, "-Fc", "-f", dump)
+        with connect(url) as root:
+            root.execute("create database restored owner sepu_owner template template0 encoding 'UTF8' locale 'C'")
+        restored = make_conninfo(url, dbname="restored")
+        run(cluster.programs / "pg_restore", "-d", restored, "--exit-on-error", dump)
+        assert {what for role, what in checked(restored) if role == "PUBLIC"} == {"the database restored"}
+        close_public(cluster, "sepu_owner")
+        with connect(make_conninfo(restored, user="sepu_owner")) as owner:
+            grant(owner, "sepu_service")
+        assert charge(restored, issued, "restored") == "charged"
+        with (
+            connect(make_conninfo(restored, user="sepu_service")) as session,
+            pytest.raises(psycopg.errors.InsufficientPrivilege),
+        ):
+            session.execute("select pg_advisory_lock(1)")
+
+
+def test_an_owner_that_lost_its_rights_is_found() -> None:
+    """As when somebody revokes first: then every charge fails."""
+    with deployed(EMBEDDED) as (cluster, url):
+        with connect(make_conninfo(url, user="sepu_owner")) as owner:
+            issued = on_plan(owner)
+        close_public(cluster, "sepu_owner", "sepu_nobody")
+        with connect(make_conninfo(url, user="sepu_nobody", dbname="postgres")) as other:
+            other.execute("select pg_advisory_lock(1)")  # another application's role was named
+        with connect(url) as root:
+            root.execute("revoke all on function pg_try_advisory_xact_lock(bigint) from sepu_owner")
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                charge(url, issued, "revoked-1")
+            found = checked(url)
+            (repair,) = [repair for (role, _), repair in found.items() if role == "sepu_owner"]
+            assert repair == "grant execute on function pg_try_advisory_xact_lock(bigint) to sepu_owner"
+            root.execute(repair.encode())
+        assert charge(url, issued, "revoked-1") == "charged"
+
+
+def test_a_role_cannot_fill_the_disk_with_the_log() -> None:
+    """At the limit of the unit, here a small one, Postgres writes no more to its log, and charges go on."""
+    unit = (SCRIPT.parents[1] / "systemd" / "postgresql@.conf").read_text()
+    assert "\nLimitFSIZE=2G\n" in unit  # more than the largest file of a table, 1 GB
+    most = 32 << 20
+    with deployed(EMBEDDED) as (cluster, url):
+        with connect(make_conninfo(url, user="sepu_owner")) as owner:
+            issued = on_plan(owner)
+        cluster.stop()
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+        try:
+            cluster.start()  # inherits it
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        with connect(make_conninfo(url, user="sepu_events")) as session:
+            for _ in range(40):
+                with pytest.raises(psycopg.errors.UndefinedFunction):
+                    session.execute(f"select forged('{'x' * 1_000_000}')".encode())
+        assert (cluster.directory / "log").stat().st_size == most
+        assert charge(url, issued, "log-full") == "charged"
