@@ -4,7 +4,7 @@ import json
 import os
 import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -17,6 +17,7 @@ from tests.harness.proxy import socket_directory
 from tests.keys import holder_of
 from tests.nodes.traffic import on_plan
 
+from sepu import limits
 from sepu.admin.keys import IssuedKey
 from sepu.database.migrate import migrate
 from sepu.database.opening import connect
@@ -25,20 +26,75 @@ from sepu.errors import SepuError
 from sepu.metering.commands import Charge, meter_request
 
 SCRIPT = Path(__file__).parents[2] / "deploy" / "postgres" / "close-public.sh"
-# What fills the table of locks, the disk or the log, or ends the sessions of others with this role.
-ATTACKS = (
-    "select count(pg_advisory_lock(i)) from generate_series(1, 10000000) i",
-    "select pg_try_advisory_xact_lock(1, 2)",
-    "select pg_notify('x', repeat('x', 7999))",
-    "select lo_create(0)",
-    "select pg_logical_emit_message(false, 'x', repeat('x', 1000000))",
-    "select pg_export_snapshot()",
-    "select pg_terminate_backend(pid) from pg_stat_activity where usename = current_user and pid <> pg_backend_pid()",
-    "do $$ begin raise log 'forged'; end $$",
-    "create temp table own as select generate_series(1, 1000000)",
-    "lock table pg_settings in access exclusive mode",
-)
+PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+# By the rows of the page's table: statements that every role with a "no" there is refused.
+REFUSED = {
+    "read hashes of keys, receipts, or stored responses": (
+        "select key_hash from sepu.api_key",
+        "select * from sepu.receipt",
+        "select body from sepu.stored_result",
+        "select idempotency_key from sepu.stored_result",
+        "select * from pg_authid",
+    ),
+    "read names of accounts": ("select name from sepu.account", "select external_id from sepu.account"),
+    "read usage": ("select * from sepu.usage", "select units from sepu.stored_result"),
+    "charge an account": (
+        "select sepu.meter_request('a', '', 'k', '', 'm', 1, '', gen_random_uuid())",
+        "select sepu.admit('a', '')",
+    ),
+    "change accounts, keys, plans, usage or history": (
+        "update sepu.account set status = 'suspended'",
+        "update sepu.api_key set revoked_at = null",
+        "update sepu.plan_limit set units = 0",
+        "update sepu.usage set committed = 0",
+        "delete from sepu.stored_result",
+        "delete from sepu.change",
+        "insert into sepu.adjustment default values",
+        "select sepu.adjust_usage('a', gen_random_uuid(), 'grant', '2026-01', 'm', 1, 1, 'o', 'r', '')",
+        "select sepu.prune_results('a', '2026-01', 'm', 0, 1)",
+    ),
+    "count an event as delivered, or send it again": ("update sepu.event_delivery set due_at = null",),
+    "create tables or functions": (
+        "create table public.own ()",
+        "create table sepu.own ()",
+        "create schema own",
+        "create function sepu.own() returns integer language sql return 1",
+    ),
+    "take an advisory lock": (
+        "select count(pg_advisory_lock(i)) from generate_series(1, 10000000) i",
+        "select pg_try_advisory_xact_lock(1, 2)",
+    ),
+    "lock a table or view against others": (
+        "lock table pg_settings in access exclusive mode",
+        "lock table sepu.event_delivery in access exclusive mode",
+        "lock table sepu.migration in row exclusive mode",
+        "lock table pg_class in share mode",
+    ),
+    "end other sessions of its role": (
+        "select pg_terminate_backend(pid) from pg_stat_activity where usename = current_user",
+        "select pg_cancel_backend(pid) from pg_stat_activity where usename = current_user",
+    ),
+    "write temporary tables, large objects, WAL messages or snapshots": (
+        "create temp table own as select generate_series(1, 1000000)",
+        "select lo_create(0)",
+        "select lo_from_bytea(0, 'x')",
+        "select pg_logical_emit_message(false, 'x', repeat('x', 1000000))",
+        "select pg_export_snapshot()",
+        "select pg_notify('x', repeat('x', 7999))",
+    ),
+    "write more than 1 GB of temporary files in each connection": ("set temp_file_limit = -1",),
+    "write to the log with a block of code": ("do $$ begin raise log 'forged'; end $$", "set log_statement = 'all'"),
+}
 ALL = ("owner", "service", "console", "events", "monitor", "nobody")
+
+
+def noes() -> Iterator[tuple[str, str]]:
+    """The roles that the page's table says cannot do something, with that."""
+    table = PAGE.partition("| with the password of |")[2].partition("\n\n")[0]
+    roles = table.partition("\n")[0].strip("| ").split(" | ")
+    for row in table.splitlines()[2:]:
+        what, *cells = row.strip("| ").split(" | ")
+        yield from ((role, what) for role, cell in zip(roles, cells, strict=True) if cell.partition(",")[0] == "no")
 
 
 def close_public(cluster: Cluster, *keepers: str) -> None:
@@ -92,7 +148,7 @@ def test_no_role_can_stop_the_others(programs: Path) -> None:
         # As it is without the script: any role stops all charging.
         with psycopg.connect(make_conninfo(url, user="sepu_events"), autocommit=True) as session:
             with pytest.raises(psycopg.errors.OutOfMemory):
-                session.execute(ATTACKS[0].encode())
+                session.execute(REFUSED["take an advisory lock"][0].encode())
             with pytest.raises((SepuError, psycopg.errors.OutOfMemory)):
                 charge(url, issued, "before-01")
         before = checked(url)
@@ -100,15 +156,17 @@ def test_no_role_can_stop_the_others(programs: Path) -> None:
 
         for _ in range(2):  # a second time changes nothing
             close_public(cluster, "sepu_owner")
-        for role in ("service", "console", "events"):
+        assert REFUSED.keys() <= {what for _, what in noes()}
+        for role, what in noes():
             with connect(make_conninfo(url, user=f"sepu_{role}")) as session:
-                for attack in ATTACKS:
+                for statement in REFUSED.get(what, ()):
                     with pytest.raises(psycopg.errors.InsufficientPrivilege), session.transaction():
-                        session.execute(attack.encode())
+                        session.execute(statement.encode())
                 session.execute("select pg_advisory_unlock_all()")  # poolers do
-            for database in ("postgres", "template1"):
-                with pytest.raises(SepuError, match="permission denied for database"):
-                    connect(make_conninfo(url, user=f"sepu_{role}", dbname=database))
+            if what == "enter another database":
+                for database in ("postgres", "template1"):
+                    with pytest.raises(SepuError, match="permission denied for database"):
+                        connect(make_conninfo(url, user=f"sepu_{role}", dbname=database))
         for database in ("postgres", "template1", "sepu"):
             with pytest.raises(SepuError, match="permission denied for database"):
                 connect(make_conninfo(url, user="sepu_nobody", dbname=database))
@@ -121,6 +179,16 @@ def test_no_role_can_stop_the_others(programs: Path) -> None:
             for repair in left.values():
                 root.execute(repair.encode())
         assert checked(url) == {}
+        tested = {*REFUSED, "enter another database", "take all connections of the server"}
+        assert {what for _, what in noes()} == tested
+        for purpose in PURPOSES:
+            as_role = make_conninfo(url, user=f"sepu_{purpose}")
+            with ExitStack() as stack:
+                for _ in range(limits.database.ROLE_CONNECTIONS[purpose]):
+                    stack.enter_context(psycopg.connect(as_role))
+                with pytest.raises(psycopg.OperationalError, match="too many connections for role"):
+                    psycopg.connect(as_role)
+            assert f"no, at most {limits.database.ROLE_CONNECTIONS[purpose]} " in PAGE
 
 
 def test_what_survives_a_migration_and_a_restore() -> None:

@@ -314,3 +314,11 @@ def test_who_holds_locks_is_named(empty_url: str, role: str, monkeypatch: pytest
             assert (done.returncode, named["role"]) == (1, role)
             empty.execute(named["repair"].encode())
         assert lock_holders(empty) == []
+
+
+def test_the_embedded_postgres_is_closed(service_url: str) -> None:
+    """`sepu serve` owns it, so it closes other databases too."""
+    with connect(service_url) as session, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        session.execute("select pg_advisory_lock(1)")
+    with pytest.raises(SepuError, match="permission denied for database"):
+        connect(make_conninfo(service_url, dbname="template1"))

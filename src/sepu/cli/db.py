@@ -101,8 +101,12 @@ def check_settings(connection: Connection, form: Form | None, managed: bool) -> 
         *map(_lock_holder, lock_holders(connection)),
     ]
     if found or form:
-        rows = [members(one) for one in found]
-        echo_rows(columns(_Finding), rows, form or "table", lambda row: {**row, "repair": row["repair"] and "below"})
+        echo_rows(
+            columns(_Finding),
+            map(members, found),
+            form or "table",
+            lambda row: {name: value for name, value in row.items() if name != "repair"},
+        )
     else:
         echo("all is right")
     if bearable:
