@@ -128,8 +128,7 @@ def _open_right(right: OpenRight) -> _Finding:
 
 def _lock_holder(holder: LockHolder) -> _Finding:
     held = f"{holder.locks} since {holder.since}"
-    repair = f"select pg_terminate_backend({holder.pid})"
-    return _Finding(holder.role, "locks", held, "none for so long", f"process {holder.pid}", repair)
+    return _Finding(holder.role, "locks", held, "none for so long", f"process {holder.pid}", holder.ending)
 
 
 def _script(rights: Sequence[OpenRight]) -> list[str]:

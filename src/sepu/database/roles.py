@@ -34,12 +34,13 @@ class OpenRight:
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:
-    """A session that has held more locks, or for longer, than the requests and commands of sepu do."""
+    """A session that has held more locks, or for longer, than requests do, and the statement that ends it."""
 
     role: str
     pid: int
     locks: int
     since: str
+    ending: str
 
 
 def grant(connection: psycopg.Connection, role: str, purpose: Purpose = "service") -> None:
@@ -119,25 +120,18 @@ def lock_holders(connection: psycopg.Connection) -> list[LockHolder]:
 
 
 def _unbounded(connection: psycopg.Connection) -> list[OpenRight]:
-    purposes = {role: purpose for purpose, role in granted_roles(connection)}
-    may = connection.info.parameter_status("is_superuser") == "on"
-    found = []
-    for role, any_connections, any_files, is_shut_out, database in statements.run(
-        connection, "read_unbounded_roles", roles=list(purposes)
-    ).fetchall():
-        name = sql.Identifier(role).as_string()
-        connections = limits.database.ROLE_CONNECTIONS[purposes[role]]
-        if any_connections:
-            change = f"alter role {name} connection limit {connections}"
-            found.append(OpenRight(role, "connections", "any number", str(connections), (change,), False, may, False))
-        if any_files:
-            change = f"alter role {name} set temp_file_limit = '{limits.database.ROLE_TEMP_FILES}'"
-            needed = limits.database.ROLE_TEMP_FILES
-            found.append(OpenRight(role, "temporary files", "any size", needed, (change,), False, may, True))
-        if is_shut_out:
-            change = f"grant connect on database {database} to {name}"
-            found.append(OpenRight(role, f"the database {database}", "missing", "granted", (change,), True, may, False))
-    return found
+    bounds = {role: limits.database.ROLE_CONNECTIONS[purpose] for purpose, role in granted_roles(connection)}
+    rows = statements.run(
+        connection,
+        "read_unbounded_roles",
+        roles=list(bounds),
+        connections=list(bounds.values()),
+        files=limits.database.ROLE_TEMP_FILES,
+    )
+    return [
+        OpenRight(role, what, value, needed, (statement,), *scope)
+        for role, what, value, needed, statement, *scope in rows.fetchall()
+    ]
 
 
 def _check_owner(connection: psycopg.Connection) -> None:
