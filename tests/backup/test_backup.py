@@ -272,6 +272,7 @@ def test_the_trial_moves_to_a_postgres_of_ones_own(first: Cluster, second: Clust
             told = server.match(issued, "trial-01")
         dumped = completed(["bash", "-ec", f"({mask}; {first.programs}/pg_dump -d '{url}' {dump} > {script})"])
         assert dumped.returncode == 0, dumped.stderr
+        let_in(script)
 
     own = Cluster(second.directory, programs=programs)
     own.initialise()
