@@ -180,4 +180,4 @@ def _read(connection: psycopg.Connection, name: str, which: Mapping[str, str | N
 
 def _json(state: State) -> str:
     in_utc = {name: at.astimezone(UTC) if isinstance(at, datetime) else at for name, at in state.items()}
-    return msgspec.json.encode(in_utc).decode()
+    return msgspec.json.encode(in_utc, enc_hook=str).decode()

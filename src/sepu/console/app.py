@@ -185,4 +185,4 @@ def _labelled(table: str) -> Markup:
 
 def _time(at: datetime | date) -> str:
     """Formats a time for a person, in UTC."""
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z" if isinstance(at, datetime) else at.isoformat()
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}" if isinstance(at, datetime) else at.isoformat()

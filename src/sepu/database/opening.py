@@ -14,11 +14,12 @@ from sepu.database.embedded import embedded_postgres
 from sepu.database.hosts import Hosts, SettingsError
 from sepu.database.migrate import MigrationError, migrate, pending
 from sepu.database.roles import Purpose, make_role
+from sepu.database.times import read_every_time
 from sepu.errors import SepuError
 
 
 class DatabaseError(SepuError):
-    """Says that the database cannot be reached, or refused a statement."""
+    """Says that the database cannot be reached, refused a statement, or has an unreadable value."""
 
 
 class DatabaseUnavailableError(DatabaseError):
@@ -88,6 +89,7 @@ def connect(url: str, statement_seconds: float | None = None) -> psycopg.Connect
     """
     with clear_errors():
         connection = _hosts(url).connect(BoundedConnection)
+    read_every_time(connection)
     connection.statement_seconds = statement_seconds
     connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # whatever the role's default is
     return connection
@@ -115,4 +117,5 @@ def _reason(error: psycopg.Error) -> str:
         return str(error)
     if error.sqlstate is not None:
         return f"the database refused: {' '.join((error.diag.message_primary or '').split())}"
-    return f"the database cannot be reached: {' '.join(str(error).split())}"
+    reached = "cannot be reached" if isinstance(error, psycopg.OperationalError) else "has or gets an unreadable value"
+    return f"the database {reached}: {' '.join(str(error).split())}"

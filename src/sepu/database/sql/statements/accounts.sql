@@ -3,7 +3,7 @@
 -- select some of the columns, and Postgres leaves out the joins that they do not need.
 select a.account_id, a.external_id, a.name, a.status, a.created_at, a.expires_at, a.plan_id,
        k.used_until, coalesce(u.committed, 0) as used, coalesce(u.committed, 0) - coalesce(b.committed, 0) as change,
-       (coalesce(u.committed, 0)::float8 + coalesce(u.reserved, 0)) / greatest(l.units + coalesce(u.granted, 0), 1) as share
+       (coalesce(u.committed, 0)::float8 + coalesce(u.reserved, 0)) / greatest(l.units::bigint + coalesce(u.granted, 0), 1) as share
   from sepu.account_now a
   left join sepu.plan_limit l on l.plan_id = a.plan_id and l.meter = %(meter)s
   left join sepu.usage u on u.account_id = a.account_id and u.meter = %(meter)s and u.period = %(this)s
@@ -38,7 +38,7 @@ with listed as (
      limit %(limit)s offset %(skip)s
 )
 select a.account_id, a.external_id, a.name, a.status, a.created_at, a.expires_at, a.plan_id,
-       json_object_agg(l.meter, l.units + coalesce(u.granted, 0)) as limits,
+       json_object_agg(l.meter, l.units::bigint + coalesce(u.granted, 0)) as limits,
        p.requests_per_minute,
        coalesce(json_object_agg(u.meter, u.committed) filter (where u.meter is not null), '{{}}') as committed,
        coalesce(json_object_agg(b.meter, b.committed) filter (where b.meter is not null), '{{}}') as last_month,

@@ -1,7 +1,7 @@
 -- name: show_usage
 -- One row for each meter.
 select a.external_id, a.name, a.status, a.plan_id, to_char(now() at time zone 'UTC', 'YYYY-MM') as period,
-       l.meter, l.units + coalesce(u.granted, 0) as unit_limit,
+       l.meter, l.units::bigint + coalesce(u.granted, 0) as unit_limit,
        coalesce(u.committed, 0) as committed, coalesce(u.reserved, 0) as reserved,
        coalesce(u.granted, 0) as granted, coalesce(u.credited, 0) as credited
   from sepu.account_now a
@@ -59,11 +59,11 @@ select meter, coalesce(sum(units) filter (where created_at >= today), 0)::bigint
 -- name: top_accounts
 -- The accounts that have used at least this share of a limit this month, those nearest to their limit first.
 select a.account_id, a.external_id, a.name, a.status, a.plan_id,
-       u.period, u.meter, l.units + u.granted as unit_limit, u.committed, u.reserved, u.granted, u.credited
+       u.period, u.meter, l.units::bigint + u.granted as unit_limit, u.committed, u.reserved, u.granted, u.credited
   from sepu.usage u
   join sepu.account_now a on a.account_id = u.account_id
   join sepu.plan_limit l on l.plan_id = a.plan_id and l.meter = u.meter
- where u.period = to_char(now() at time zone 'UTC', 'YYYY-MM') and u.committed + u.reserved > 0
-   and (u.committed::bigint + u.reserved) * 100 >= (l.units + u.granted) * %(percent)s::bigint
- order by (u.committed::float8 + u.reserved) / greatest(l.units + u.granted, 1) desc, a.account_id, u.meter
+ where u.period = to_char(now() at time zone 'UTC', 'YYYY-MM') and u.committed::bigint + u.reserved > 0
+   and (u.committed::bigint + u.reserved) * 100 >= (l.units::bigint + u.granted) * %(percent)s::bigint
+ order by (u.committed::float8 + u.reserved) / greatest(l.units::bigint + u.granted, 1) desc, a.account_id, u.meter
  limit %(limit)s
