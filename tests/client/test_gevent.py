@@ -22,7 +22,7 @@ TOGETHER = 2
 @pytest.fixture(scope="module", autouse=True)
 def gevent() -> None:
     if not find_spec("gevent"):
-        missing("gevent is not installed: `make build` does so before CPython 3.15")
+        missing("gevent is not installed: `make build` does so")
 
 
 @contextmanager
