@@ -295,29 +295,29 @@ def test_a_call_whose_client_is_closed_tells_its_idempotency_key() -> None:
 
 def test_waiting_for_a_turn_is_not_part_of_an_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     """An AsyncClient sends a limited number of calls at a time. The others wait until the deadline."""
-    monkeypatch.setattr(async_client, "CONNECTIONS", 2)
-    requests = itertools.count()
+    monkeypatch.setattr(async_client, "CONNECTIONS", 1)
+    timeouts: list[float] = []
 
-    def answer(peer: Peer) -> None:
-        while True:
-            peer.request()
-            next(requests)
-            time.sleep(0.05)
-            peer.send(HEAD + ANSWER)
+    async def send(request: Request) -> Answer:
+        timeouts.append(request.timeout)
+        await asyncio.sleep(0.05)
+        return Answer(200, {}, ANSWER)
 
-    async def calls(url: str, number: int, **options: Any) -> list[Any]:
-        async with AsyncClient(url, SECRET, **options) as client:
-            return await asyncio.gather(*(client.library() for _ in range(number)), return_exceptions=True)
+    async def wait() -> None:
+        async with AsyncClient("http://localhost", SECRET, send=send, timeout=1) as client:
+            answers = await asyncio.gather(*(client.library() for _ in range(30)))
+            assert [answer.record_count for answer in answers] == [161] * 30
+        assert timeouts == [1] * 30
+        async with AsyncClient("http://localhost", SECRET, send=send, timeout=1, deadline=0.2) as client:
+            await client._turns().acquire()
+            with pytest.raises(
+                NoAnswerError, match="1 connections of the client were busy until the deadline"
+            ) as raised:
+                await client.search("hong")
+        assert not raised.value.may_be_charged
+        assert len(timeouts) == 30
 
-    with listening("plain", [answer]) as peer:
-        answers = asyncio.run(calls(peer.url, 40, timeout=0.5, deadline=25))
-    assert [answer.record_count for answer in answers] == [161] * 40
-    assert next(requests) == 40
-    with listening("plain", [Peer.silence]) as peer:
-        lost = asyncio.run(calls(peer.url, 6, timeout=5, deadline=0.3))
-        assert peer.connections == 2
-    told = "no answer (all 2 connections of the client were busy until the deadline)"
-    assert sorted(map(str, lost)) == sorted([told] * 4 + ["no answer (the answer came too slowly)"] * 2)
+    asyncio.run(wait())
 
 
 def test_an_attempt_that_is_under_way_goes_on_when_the_client_is_closed() -> None:

@@ -99,6 +99,7 @@ class Fake:
     """A clock that only waiting advances, and its waits."""
 
     now: float = 0.0
+    lag: float = 0.0
     waits: list[float] = field(default_factory=list)
 
     def time(self) -> float:
@@ -106,7 +107,7 @@ class Fake:
 
     def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
-        self.now += seconds
+        self.now += seconds + self.lag
 
 
 def run(outcomes: Iterable[Answer | Lost], deadline: float, fraction: float, takes: float = 0.0) -> Any:
@@ -403,6 +404,19 @@ def test_both_clients_keep_to_the_table(open_client: Open, kind: str, fake: Fake
     for wait, (least, most) in zip(fake.waits, waits, strict=True):
         assert least <= wait <= most
     assert all(request.timeout <= 10 for request in service.requests)
+
+
+def test_a_pause_that_outlasts_the_deadline_ends_with_the_last_error(open_client: Open, kind: str, fake: Fake) -> None:
+    """As when a computer sleeps."""
+
+    def send(_: Request) -> Answer:
+        assert fake.now == 1000
+        fake.lag = 60
+        return BUSY
+
+    with opened(open_client, kind, send) as client, pytest.raises(errors.ServiceError) as raised:
+        client.search("hong")
+    assert raised.value.may_be_charged
 
 
 def test_the_deadline_is_that_of_all_parts(open_client: Open, kind: str, fake: Fake) -> None:

@@ -124,7 +124,7 @@ class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
                 result: T = settled.value
                 return result
 
-    async def _in_turn(self, call: Call[Any], end: float) -> Answer | Lost:
+    async def _in_turn(self, call: Call[Any], end: float) -> Answer | Lost | None:
         """Makes an attempt, as one of at most CONNECTIONS; waiting for that is not part of its time."""
         free = self._turns()
         try:
@@ -137,7 +137,7 @@ class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
             return Lost(f"all {CONNECTIONS} connections of the client were busy until the deadline", unsent=True)
         try:
             request = self._request(call, end - time.monotonic())
-            return request if isinstance(request, Lost) else await self._outcome(request)
+            return None if request is None else await self._outcome(request)
         finally:
             free.release()
 

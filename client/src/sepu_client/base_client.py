@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sepu_client.address import find_route
 from sepu_client.connections import C, Connections
-from sepu_client.messages import Call, Lost, OwnHeaders, Request, Requests, Secret
+from sepu_client.messages import Call, OwnHeaders, Request, Requests, Secret
 from sepu_client.retries import DEADLINE, TIMEOUT, checked_seconds
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ class BaseClient(Generic[A, C]):
         self._send_elsewhere = send
         self._connections = Connections[C]()
 
-    def _request(self, call: Call[Any], left: float) -> Request | Lost:
-        """Returns the request of an attempt, or Lost if no seconds are left of the call."""
-        if left <= 0:
-            return Lost("the deadline came before it was sent", unsent=True)
-        return self._requests.of(call, min(self._timeout, left))
+    def _request(self, call: Call[Any], left: float) -> Request | None:
+        """Returns the request of an attempt, or None if no seconds are left of the call."""
+        return self._requests.of(call, min(self._timeout, left)) if left > 0 else None

@@ -109,7 +109,7 @@ class Client(BaseClient[Answer, SocketConnection]):
             if wait:
                 time.sleep(wait)
             request = self._request(call, end - time.monotonic())
-            outcome = request if isinstance(request, Lost) else self._outcome(request)
+            outcome = None if request is None else self._outcome(request)
             try:
                 wait = attempts.send(outcome)
             except StopIteration as settled:

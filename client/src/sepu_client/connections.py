@@ -126,8 +126,8 @@ def destination(route: Route) -> tuple[str, int]:
 def resolve(host: str, port: int, tell: Callable[[list[Address] | Lost], object]) -> threading.Thread | None:
     """Asks the resolver in a thread, which can be abandoned: its call cannot be interrupted.
 
-    Where no thread can be had, which is where there are too many, and from CPython 3.12 after the end of the main
-    thread, this asks it here: that takes as long as the resolver's own settings allow.
+    Where no thread can be had, because there are too many or (in CPython 3.12) the main thread has ended, this asks it
+    here: that takes as long as the resolver's own settings allow.
     """
 
     def look_up() -> None:

@@ -48,21 +48,27 @@ def checked_seconds(name: str, seconds: float) -> float:
 
 def settle(
     call: Call[T], end: float, clock: Callable[[], float], uniform: Callable[[float, float], float] = drawn
-) -> Generator[float, Answer | Lost, T]:
+) -> Generator[float, Answer | Lost | None, T]:
     """Yields the seconds to wait before each attempt, takes its outcome, and returns the result or raises the error.
+
+    An outcome of None means that `end` came before the attempt: the last error is raised then.
 
     An attempt that failed is repeated if its error is of a kind that is `retried`, after Retry-After and a back-off
     with full jitter, unless `end` would come first. The headers of answers have names in lower case.
     """
     wait, last = 0.0, end
+    error: Error | None = None
     may_be_charged = False
     for number in count():
         outcome = yield wait
+        if outcome is None:
+            raise error or _error(call, Lost("the deadline came before it was sent"))
         if isinstance(outcome, Answer) and outcome.status == 200:
             return _result(call, outcome)
         error = _error(call, outcome)
         may_be_charged = may_be_charged or _may_be_charged(call, outcome, error)
         error.may_be_charged = may_be_charged
+        error.__cause__ = outcome.__cause__ if isinstance(outcome, Lost) else None
         after = outcome.retry_after if isinstance(outcome, Lost) else retry_after(outcome.headers)
         wait = (after or 0) + uniform(0, FIRST_BACK_OFF * 2 ** min(number, DOUBLINGS))
         now = clock()
@@ -71,7 +77,7 @@ def settle(
         elif last == end:  # the first of these in a row
             last = min(end, now + UNKNOWN_NAME_SECONDS)
         if not error.retried or now + wait >= last:
-            raise error from (outcome.__cause__ if isinstance(outcome, Lost) else None)
+            raise error
         import logging  # slow to import, and seldom needed
 
         log = logging.getLogger("sepu_client")

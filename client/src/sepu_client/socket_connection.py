@@ -45,7 +45,7 @@ class SocketConnection:
 
     def is_usable(self) -> bool:
         """Returns whether it is open, and has received nothing unexpected."""
-        if type(self._socket) is not socket.socket:  # gevent has replaced the class since, and this one blocks threads
+        if not isinstance(self._socket, socket.socket):  # gevent has replaced the class since; this one blocks threads
             return False
         if not self._has_input(0):
             return True
