@@ -2,11 +2,15 @@
 
 import ast
 import doctest
+import importlib
 import inspect
+import pkgutil
 import pydoc
 import re
+import runpy
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -101,3 +105,24 @@ def test_the_signature_of_a_palette_is_what_it_takes() -> None:
     assert sepu.Palette([(1, 2, 3)], **{name: value for name, value in named.items() if name != "rgb"}).size == 1
     with pytest.raises(TypeError, match="unexpected keyword"):
         sepu.Palette(**named, threads=2)  # type: ignore[call-arg]
+
+
+def test_pyinstaller_gets_what_is_imported_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyInstaller sees the imports of Python files only. Tried with PyInstaller 6.22.3 on a wheel."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    module, _, function = project["entry-points"]["pyinstaller40"]["hook-dirs"].partition(":")
+    [directory] = getattr(importlib.import_module(module), function)()
+    hooks = ModuleType("PyInstaller.utils.hooks")
+    vars(hooks).update(
+        collect_data_files=lambda package: [f"files of {package}"],
+        collect_submodules=lambda package: [
+            f"{package}.{each.name}" for each in pkgutil.iter_modules(importlib.import_module(package).__path__)
+        ],
+        copy_metadata=lambda package: [f"metadata of {package}"],
+    )
+    for name in ("PyInstaller", "PyInstaller.utils", hooks.__name__):
+        monkeypatch.setitem(sys.modules, name, hooks)
+    hook = runpy.run_path(str(Path(directory, "hook-sepu.py")))
+    assert hook["datas"] == ["files of sepu", "metadata of sepu"]
+    compiled = {f"sepu.{file.name.partition('.')[0]}" for file in Path(sepu.__file__).parent.glob("*.pyi")}
+    assert compiled | {*sepu._HOMES.values(), "sepu.labels"} <= {*hook["hiddenimports"]}

@@ -96,6 +96,7 @@ def test_a_small_channel_may_be_meant(color: Any) -> None:
         ("0.6 0.2 30", "is without a function: write 'oklch(0.6 0.2 30)'"),
         ("200 60 35 / 0.5", "is without a function: write 'rgb(200 60 35 / 0.5)'"),
         ("rgb(200, 60%, 35)", "write '#C83C23'"),
+        ("hsla(0.5, 1, 0.5, 1)", "with commas, saturation and lightness are percentages: hsl(10, 70%, 46%)"),
         ((256, 0, 0), "has the channel 256, and a channel is a number from 0 to 255"),
         ((-1, 0, 0), "has the channel -1"),
         ((float("nan"), 0, 0), "has the channel nan"),
