@@ -64,7 +64,7 @@ def grant_role(connection: Connection, role: str, purpose: Purpose | None) -> di
     events deliver` with --events.
     """
     grant(connection, role, purpose or "service")
-    if left := left_open(connection):
+    if left := [right for right in left_open(connection) if right.is_here]:
         note(f"{role} can still do what every role can; as a superuser run in this database:")
         echo(*_script(left), err=True)
     return {"role": role}

@@ -18,8 +18,8 @@ PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
 class OpenRight:
     """A right that a role has and should not have, or lacks and needs.
 
-    The statements change that, in one transaction. `is_here` says whether they concern this database only, `may`
-    whether this session may run them, and `by_superuser` whether only a superuser may.
+    The statements change that, in one transaction. `is_here` says whether they concern only this database or
+    its roles, `may` whether this session may run them, and `by_superuser` whether only a superuser may.
     """
 
     role: str

@@ -68,22 +68,22 @@ select o.what, o.grants, o.revoke, o.is_here,
 
 -- name: read_unbounded_roles
 -- What roles with a purpose lack: bounds, and the way into this database. In the form of read_left_open, for a role each.
-select r.rolname, f.what, f.value, f.needed, f.statement, f.is_here, p.is_superuser as may, f.by_superuser
+select r.rolname, f.what, f.value, f.needed, f.statement, true as is_here, p.is_superuser as may, f.by_superuser
   from unnest(%(roles)s::text[], %(connections)s::integer[]) as o (role, connections)
   join pg_roles r on r.rolname = o.role and not r.rolsuper
  cross join (select rolsuper as is_superuser from pg_roles where rolname = current_user) p
  cross join lateral (
-       values ('connections', 'any number', o.connections::text, r.rolconnlimit < 0, false, false,
+       values ('connections', 'any number', o.connections::text, r.rolconnlimit < 0, false,
                'alter role ' || quote_ident(r.rolname) || ' connection limit ' || o.connections),
               ('temporary files', 'any size', %(files)s::text,
                current_setting('temp_file_limit') = '-1' and not exists (
                    select from pg_db_role_setting d cross join unnest(d.setconfig) as c (setting)
-                    where d.setrole = r.oid and split_part(c.setting, '=', 1) = 'temp_file_limit'), false, true,
+                    where d.setrole = r.oid and split_part(c.setting, '=', 1) = 'temp_file_limit'), true,
                'alter role ' || quote_ident(r.rolname) || ' set temp_file_limit = ' || quote_literal(%(files)s::text)),
               ('the database ' || quote_ident(current_database()), 'missing', 'granted',
-               not has_database_privilege(r.oid, current_database(), 'CONNECT'), true, false,
+               not has_database_privilege(r.oid, current_database(), 'CONNECT'), false,
                'grant connect on database ' || quote_ident(current_database()) || ' to ' || quote_ident(r.rolname))
-       ) as f (what, value, needed, is_missing, is_here, by_superuser, statement)
+       ) as f (what, value, needed, is_missing, by_superuser, statement)
  where f.is_missing
  order by r.rolname, f.what
 
