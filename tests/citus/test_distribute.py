@@ -75,6 +75,8 @@ def test_a_ledger_that_has_grown_goes_on(other: Citus, connection: Connection) -
     assert (found.results, found.differences) == (12, ())
     issued.append(accounts.create_account(connection, "standard"))
     assert outcomes(other.url, issued)[-1] == "charged"
+    seeds = connection.execute("select distinct lock_seed from sepu.account").fetchall()
+    assert len(seeds) == len(issued), "each account has its own, made before or after"
 
 
 def test_a_later_migration_runs_on_the_cluster(
