@@ -167,7 +167,7 @@ def call(client: Any, key: str, given: RGB | str) -> Any:
     return client.match([given], idempotency_key=key)
 
 
-@pytest.mark.parametrize("calls", [200, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("calls", [200, pytest.param(10_000, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])])
 def test_no_call_is_lost_or_doubled_behind_a_hostile_server_in_between(
     calls: int, database_url: str, connection: psycopg.Connection, ample: IssuedKey
 ) -> None:

@@ -25,11 +25,11 @@ class Link:
 
     def __init__(self, route: Route) -> None:
         self._route = route
-        self._origin, self._credentials = f"{'https' if route.tls else 'http'}://{route.authority}", ""
+        self._origin, self._end = f"{'https' if route.tls else 'http'}://{route.authority}", "\r\n"
         if route.proxy and not route.tls:  # a proxy that does not tunnel takes whole URLs (RFC 9112, 3.2)
             self._origin = ""
             if route.proxy.authorization:
-                self._credentials = f"Proxy-Authorization: {route.proxy.authorization}\r\n"
+                self._end = f"Proxy-Authorization: {route.proxy.authorization}\r\n\r\n"
         self._layers: list[Tls] = []  # outermost first
 
     def open(self) -> Conversation[None]:
@@ -76,10 +76,9 @@ class Link:
     def _bytes(self, request: Request) -> bytes:
         start = f"{request.method} {request.url.removeprefix(self._origin)} HTTP/1.1\r\n"
         return SecretBytes(
-            "".join(
-                [start, *[f"{name}: {value}\r\n" for name, value in request.headers.items()], self._credentials]
+            (
+                start + "".join([name + ": " + value + "\r\n" for name, value in request.headers.items()]) + self._end
             ).encode()
-            + b"\r\n"
             + request.body
         )
 
@@ -95,19 +94,19 @@ class _Parts:
     Equal lines of one field count once, except those of a transfer coding: some servers in between repeat fields.
     """
 
+    has_head = is_complete = has_surplus = False
+
     def __init__(self) -> None:
         self.headers: dict[str, str] = {}
-        self.has_head = self.is_complete = self.has_surplus = False
         self.body = bytearray()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Takes a header, but no trailer."""
         if not self.has_head:
-            key, text = _lower(name), value.decode("latin-1").rstrip(" \t")
-            if key not in self.headers:
-                self.headers[key] = text
-            elif self.headers[key] != text or key == "transfer-encoding":
-                self.headers[key] += f", {text}"
+            key, text = _lower(name), value.rstrip().decode("latin-1")
+            known = self.headers.setdefault(key, text)
+            if known is not text and (known != text or key == "transfer-encoding"):
+                self.headers[key] = f"{known}, {text}"
 
     def on_headers_complete(self) -> None:
         """Takes the end of a head, also that of another answer."""
@@ -155,10 +154,16 @@ def _final_head(data: bytes) -> Conversation[tuple[HttpResponseParser, _Parts, b
     """Reads the head of an answer, after those of informational ones. Returns what follows it too."""
     left = MAX_HEAD
     while True:
-        head, data = yield from _head(data, left)
+        end = data.find(_END_OF_HEAD, 0, left) + len(_END_OF_HEAD)
+        if end >= len(_END_OF_HEAD):  # PERF: mostly it is whole
+            head, data = data[:end], data[end:]
+        else:
+            head, data = yield from _head(data, left)
         left -= len(head)
         try:
-            parser, parts = _parsed(_mended(head) if b"\t\r\n" in head else head)
+            parser, parts = _parsed(head)
+            if "transfer-encoding" in parts.headers and b"\t\r\n" in head:  # the parser takes no tab after "chunked"
+                parser, parts = _parsed(_mended(head))
         except Lost:
             parser, parts = _parsed(_mended(head))
         if not 100 <= parser.get_status_code() < 200:
@@ -177,7 +182,7 @@ def _parsed(head: bytes) -> tuple[HttpResponseParser, _Parts]:
 def _mended(head: bytes) -> bytes:
     """Returns a head without what a client has to accept and the parser does not.
 
-    That is a folded line (RFC 9112, 5.2), a length that is repeated (RFC 9110, 8.6), and a tab after "chunked".
+    That is white space after a value (RFC 9112, 5.1), a folded line (5.2), and a repeated length (RFC 9110, 8.6).
     """
     start, *lines = head.split(b"\r\n")
     parts: list[list[bytes]] = []

@@ -6,6 +6,7 @@ members and headers, and refuses an answer that lacks a known one.
 
 from collections.abc import Mapping
 from functools import cache
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec import DecodeError, Struct, defstruct, field
@@ -138,7 +139,7 @@ class _Refusal(Struct, rename="camel"):
 
 # msgspec reads a NamedTuple from an array, and the service sends an object.
 _IN_BODY: dict[object, Any] = {tuple[MatchResult, ...]: tuple[_MatchResult, ...]}
-_USAGE = [f"x-usage-{name}" for name in UsageSnapshot.__struct_fields__]
+_USAGE = itemgetter(*(f"x-usage-{name}" for name in UsageSnapshot.__struct_fields__))
 
 
 def read(form: type[T], body: bytes, known: dict[str, object]) -> T:
@@ -152,7 +153,7 @@ def read(form: type[T], body: bytes, known: dict[str, object]) -> T:
 def read_usage_headers(headers: Mapping[str, str]) -> UsageSnapshot | None:
     """Reads the meter from the headers of a charge or of an exceeded quota, whose names are in lower case."""
     try:
-        period, meter, *units = [headers[name] for name in _USAGE]
+        period, meter, *units = _USAGE(headers)
         digits = "".join(units)
         if digits.isdigit() and digits.isascii() and len(digits) < 80:
             return UsageSnapshot(period, meter, *map(int, units))
