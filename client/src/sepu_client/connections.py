@@ -87,8 +87,9 @@ class Connections(Generic[C]):
         if self._forks != forks:
             connection.close()
             raise Lost("the process was forked during the call")
-        self._idle.append((time.monotonic(), connection))
-        self.drop(math.inf if self._is_closed else time.monotonic() - IDLE_SECONDS)
+        now = time.monotonic()
+        self._idle.append((now, connection))
+        self.drop(math.inf if self._is_closed else now - IDLE_SECONDS)
 
     def close(self) -> None:
         """Closes the idle connections, and from now on those that are given back."""
