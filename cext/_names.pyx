@@ -8,7 +8,7 @@ and the orders; docs/searching.md states the rules. folding.pxi folds queries an
 from cpython.object cimport PyObject
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 cdef extern from "Python.h":
     object PyTuple_GetSlice(PyObject* values, Py_ssize_t low, Py_ssize_t high)
@@ -25,7 +25,12 @@ cdef enum:
     MAX_SHORT_QUERY = 64  # code points; queries up to this are folded without a Python object
     NO_NODE = 0  # the root is never a child
     MIN_CORRECTED = 4  # letters of the shortest query that is corrected (typing_errors.pxi)
+    # Letters, of which a Chinese character needs only one, of the shortest half of a divided word, and of the beginning
+    # of a word that is not the last (other_ways.pxi). Fewer would hide most typing errors in pinyin.
+    MIN_PIECE = 3
 
+
+TONED_SYLLABLES = re.compile(r"[a-z]+[1-5][a-z]*(?: [a-z]+[1-5][a-z]*)*")
 
 cdef object EVERY_VALUE = int.from_bytes(b"\xff" * SET_SIZE, "little")
 
@@ -99,6 +104,10 @@ cdef inline uint64_t letter_bit(uint32_t letter) noexcept nogil:
     return (<uint64_t> 1) << (letter & 63)
 
 
+cdef inline Py_ssize_t least_piece(Py_UCS4 first) noexcept nogil:
+    return 1 if is_han(first) else MIN_PIECE
+
+
 cdef struct Syllables:
     uint64_t letters  # the letter_bit of each of its letters and of the space
     const char* text  # with one space between; the index keeps its bytes
@@ -148,16 +157,91 @@ cdef bint starts_with(const char* name, const Py_UCS4* word, Py_ssize_t n, bint 
     return last
 
 
+cdef enum Fit:  # how the tones of a query fit a name
+    NOT_PINYIN
+    OTHER_TONES
+    SAME_TONES
+
+
+cdef Fit fit_tones(const char* name, const Py_UCS4* text, const unsigned char* tones, Py_ssize_t n) noexcept nogil:
+    """Returns how the words of `text` that have a tone fit the syllables of `name`.
+
+    A tone is a number in `text`, or in `tones` the tone mark of a letter. The last word may be cut short.
+    """
+    cdef Fit fit = SAME_TONES
+    cdef Py_ssize_t i, start = 0
+    cdef bint toned = False
+    for i in range(n + 1):
+        if i == n or text[i] == u" ":
+            if toned:
+                fit = min(fit, fit_word(name, text + start, tones + start if tones else NULL, i - start, i == n))
+            start, toned = i + 1, False
+        elif u"0" <= text[i] <= u"9" or tones and tones[i]:
+            toned = True
+    return fit
+
+
+cdef Fit fit_word(
+    const char* name, const Py_UCS4* word, const unsigned char* tones, Py_ssize_t n, bint last
+) noexcept nogil:
+    """Returns how the word fits consecutive syllables of `name`, where it fits best."""
+    cdef Fit fit = NOT_PINYIN
+    while name[0]:
+        fit = max(fit, fit_start(name, word, tones, n, last))
+        name = skip_syllable(name)
+    return fit
+
+
+cdef Fit fit_start(
+    const char* name, const Py_UCS4* word, const unsigned char* tones, Py_ssize_t n, bint last
+) noexcept nogil:
+    cdef Fit fit = SAME_TONES
+    cdef const char* syllable = name
+    cdef Py_ssize_t i
+    for i in range(n):
+        if u"0" <= word[i] <= u"9":
+            if name == syllable:
+                return NOT_PINYIN
+            # 0 and 5 are the neutral tone.
+            if word[i] != u"0" and word[i] != u"5" and word[i] != <Py_UCS4> get_tone(syllable):
+                fit = OTHER_TONES
+            continue
+        if is_tone(name[0]):
+            name += 1
+        if name[0] == c" ":
+            name += 1
+            syllable = name
+        if <Py_UCS4> name[0] != word[i]:  # also at the end of the name
+            return NOT_PINYIN
+        name += 1
+        if tones and tones[i] and name[0] != c"0" + tones[i]:
+            fit = OTHER_TONES
+    if is_tone(name[0]):
+        name += 1
+    return fit if last or name[0] <= c" " else NOT_PINYIN
+
+
+cdef inline bint is_tone(char letter) noexcept nogil:
+    return c"0" <= letter <= c"9"
+
+
+cdef inline char get_tone(const char* syllable) noexcept nogil:
+    while not is_tone(syllable[0]):
+        syllable += 1
+    return syllable[0]
+
+
 cdef class NameIndex:
-    """NameIndex(names, parts, orders, syllables=())\n--\n
+    """NameIndex(names, parts, orders, syllables=(), readings=(), english=0)\n--\n
     Finds values by the spellings of their names. Immutable: any number of threads may search.
 
     A spelling is (folded text, level, value). A level is a kind of spelling; lower levels are preferred. `names` are
     whole names, with or without spaces. `parts` have no spaces: each word of a query matches a whole part, the last
     word also the beginning of one. `orders[level]` holds every value, 0 to n - 1, in the order preferred on that level;
     n is at most 256, and there are at most 8 levels. `syllables` are (ASCII text, value): names with one space between
-    syllables, for queries that mix syllables with initials; they belong to the last level. Raises ValueError for
-    anything else.
+    syllables, for queries that mix syllables with initials; they belong to the last level. `readings` are (ASCII text,
+    value) too, with a tone number in place of each tone mark (`ta2o ho2ng`), for queries with tones. `english` is the level of English names, whose plurals are found; 0 for none.
+    Raises ValueError for anything else.
     """
 
     cdef Node* nodes
@@ -167,13 +251,15 @@ cdef class NameIndex:
     cdef const unsigned char* rows
     cdef list texts
     cdef Syllables* syllables
-    cdef Py_ssize_t size, levels
+    cdef list readings  # for each value its readings
+    cdef Py_ssize_t size, levels, english
     cdef tuple source  # makes this index again
     cdef unsigned char orders[MAX_LEVELS * MAX_VALUES]
 
-    def __cinit__(self, names, parts, orders, syllables=()):
-        names, parts, orders, syllables = tuple(names), tuple(parts), tuple(orders), tuple(syllables)
-        self.source = names, parts, orders, syllables
+    def __cinit__(self, names, parts, orders, syllables=(), readings=(), english=0):
+        names, parts, orders = tuple(names), tuple(parts), tuple(orders)
+        syllables, readings = tuple(syllables), tuple(readings)
+        self.source = names, parts, orders, syllables, readings, english
         self.levels = len(orders)
         self.size = len(orders[0]) if orders else 0
         if not 1 <= self.levels <= MAX_LEVELS or self.size > MAX_VALUES:
@@ -189,6 +275,14 @@ cdef class NameIndex:
         def rank(entry):
             return entry[1] * MAX_VALUES + places[entry[1]][entry[2]]
 
+        self.english = english
+        self.readings = [[] for _ in range(self.size)]
+        for text, value in readings:
+            if not 0 <= value < self.size:
+                raise ValueError(f"there is no value {value}")
+            if not TONED_SYLLABLES.fullmatch(text):
+                raise ValueError(f"{text!r} does not have a tone in each syllable")
+            self.readings[value].append(text.encode("ascii"))
         self.pack_syllables([(text.encode("ascii"), value) for text, value in syllables])
         self.pack(build_trie(sorted(names, key=rank), sorted(parts, key=rank)))
 
@@ -260,44 +354,67 @@ cdef class NameIndex:
 
         First come names that are `q`, then names that start with `q`, then values that have every word of `q` as a
         part. If nothing is found, the search tries in turn: `q` as syllables mixed with initials; the first three
-        without a final 色 or se; names with one typing error. Takes any str; raises ValueError for a `limit` below 1.
+        without a final 色 or se; each word as the beginning of a part; words joined or divided; English words in the
+        singular; other tones; names with one typing error. If `q` has tone marks, names with these tones come first.
+        Takes any str; raises ValueError for a `limit` below 1.
         """
         cdef Py_UCS4 text[MAX_SHORT_QUERY]
         cdef Py_UCS4 short_folded[3 * MAX_SHORT_QUERY]
-        cdef Py_UCS4* folded
+        cdef unsigned char tones[3 * MAX_SHORT_QUERY]
+        cdef bint toned = False
         cdef Py_ssize_t n, length = PyUnicode_GetLength(q)
         if limit < 1:
             raise ValueError("limit must be at least 1")
         cdef Py_ssize_t most = self.size if limit > self.size else limit
         if length <= MAX_SHORT_QUERY:
             PyUnicode_AsUCS4(q, text, MAX_SHORT_QUERY, 0)
-            n = fold_short(text, length, short_folded)
+            n = fold_short(text, length, short_folded, tones, &toned)
             if n >= 0:
-                return self.find_folded(short_folded, n, most)
-        words = fold(q)
-        folded = PyUnicode_AsUCS4Copy(words)
+                return self.find_folded(short_folded, n, tones if toned else NULL, most)
+        return self.find_long(fold_marked(str.__str__(q)), most)
+
+    cdef list find_long(self, str marked, Py_ssize_t limit):
+        """Returns what `search` does for a query that only `fold_marked` can fold."""
+        cdef Py_ssize_t i, n = 0, length = PyUnicode_GetLength(marked)
+        cdef bint toned = False
+        cdef unsigned char* tones = <unsigned char*> PyMem_Malloc(length + 1)
+        cdef Py_UCS4* folded = PyUnicode_AsUCS4Copy(marked)
         try:
-            return self.find_folded(folded, PyUnicode_GetLength(words), most)
+            if tones == NULL:
+                raise MemoryError
+            for i in range(length):
+                if tone_of(folded[i]):
+                    toned = True
+                    tones[n - 1] = tone_of(folded[i])
+                else:
+                    folded[n] = folded[i]
+                    tones[n] = 0
+                    n += 1
+            return self.find_folded(folded, n, tones if toned else NULL, limit)
         finally:
+            PyMem_Free(tones)
             PyMem_Free(folded)
 
-    cdef list find_folded(self, Py_UCS4* text, Py_ssize_t n, Py_ssize_t limit):
-        """Returns what `search` does for a folded query; overwrites `text`."""
-        cdef Py_ssize_t i, rest, letters = 0
+    cdef list find_folded(self, Py_UCS4* text, Py_ssize_t n, const unsigned char* tones, Py_ssize_t limit):
+        """Returns what `search` does for a folded query, with its tone marks or NULL; overwrites `text`."""
+        cdef Py_ssize_t i, rest, end = n, letters = 0, most = self.size if tones else limit
         cdef bint digits = False
         cdef list found
         if n == 0:
             return []
-        found = self.find_matches(text, n, limit)
+        found = self.find_matches(text, n, most)
         if not found:
-            found = self.find_mixed(text, n, limit)
+            found = self.find_mixed(text, n, most)
+        if not found:
+            rest = self.end_before_colour(text, n)
+            if rest:
+                found = self.find_matches(text, rest, most)
+                if found:
+                    end = rest
+        if not found:
+            found = find_other_ways(self, text, n, most)
         if found:
-            return found
-        rest = self.end_before_colour(text, n)
-        if rest:
-            found = self.find_matches(text, rest, limit)
-            if found:
-                return found
+            return self.rank_by_tones(found, text, end, tones, NOT_PINYIN)[:limit] if tones else found
         for i in range(n):
             if text[i] != u" ":
                 digits |= u"0" <= text[i] <= u"9"
@@ -307,6 +424,22 @@ cdef class NameIndex:
         if digits or letters < MIN_CORRECTED:
             return []
         return find_misspelt(self, text, letters, limit)
+
+    cdef list rank_by_tones(
+        self, list found, const Py_UCS4* text, Py_ssize_t n, const unsigned char* tones, Fit least
+    ):
+        """Returns the values whose tones fit `text` at least so well, those with the same tones first."""
+        cdef list same = [], others = []
+        cdef Fit fit
+        for value in found:
+            fit = NOT_PINYIN
+            for reading in <list> self.readings[value]:
+                fit = max(fit, fit_tones(<bytes> reading, text, tones, n))
+            if fit == SAME_TONES:
+                same.append(value)
+            elif fit >= least:
+                others.append(value)
+        return same + others
 
     cdef list find_matches(self, const Py_UCS4* text, Py_ssize_t n, Py_ssize_t limit):
         """Finds what matches all of `text` without a typing error."""
@@ -340,7 +473,6 @@ cdef class NameIndex:
     cdef Py_ssize_t end_before_colour(self, const Py_UCS4* text, Py_ssize_t n) noexcept:
         """Returns where `text` ends without a final 色 or se (colour); 0 unless its last word is then a whole part."""
         cdef Py_ssize_t start, end = n
-        cdef uint32_t word
         if n > 1 and text[n - 1] == u"色":
             end = n - 1
         elif n > 2 and text[n - 2] == u"s" and text[n - 1] == u"e":
@@ -352,9 +484,8 @@ cdef class NameIndex:
         start = end
         while start and text[start - 1] != u" ":
             start -= 1
-        word = self.descend(0, text + start, end - start)
         # Otherwise every English word in -se would be cut.
-        return end if word != NO_NODE and self.nodes[word].whole != self.nodes[0].whole else 0
+        return end if self.is_part(text + start, end - start) else 0
 
     cdef list take_hits(self, uint32_t node, Py_ssize_t limit):
         # PERF: without a GIL, threads would wait for a list's lock or a shared tuple's reference count. A slice of less
@@ -364,25 +495,52 @@ cdef class NameIndex:
     cdef list find_words(self, uint32_t node, const Py_UCS4* text, Py_ssize_t n, Py_ssize_t limit):
         """Finds names that start with `text`, the prefix of `node`, then values that have all its words."""
         cdef unsigned char sets[MAX_LEVELS * SET_SIZE]
-        cdef const unsigned char* row
-        cdef Py_ssize_t i, k, start = 0, used = self.levels * SET_SIZE
-        cdef uint32_t word
-        memset(sets, 0xFF, used)
-        for i in range(n + 1):
-            if i == n or text[i] == u" ":
-                word = self.descend(0, text + start, i - start)
-                if word == NO_NODE:
-                    # Then no name starts with `text` either: the words at the start of a name are parts of it.
-                    return []
-                row = self.get_row(self.nodes[word].starts if i == n else self.nodes[word].whole)
-                for k in range(used):
-                    sets[k] &= row[k]
-                start = i + 1
+        if not self.intersect(sets, text, n, False):
+            # Then no name starts with `text` either: the words at the start of a name are parts of it.
+            return []
         found = []
         if node != NO_NODE:
             # Only names have spaces, so all hits of a text with spaces are names that start with it.
             found = self.take_hits(node, limit)
         return self.append_ranked(sets, found, limit)
+
+    cdef inline bint intersect(self, unsigned char* sets, const Py_UCS4* text, Py_ssize_t n, bint begun) noexcept nogil:
+        """Sets `sets` to the values that have each word as a part, the last word as its beginning.
+
+        `begun`: all words of at least MIN_PIECE letters as beginnings. Returns False if no name has one of the words.
+        """
+        cdef const unsigned char* row
+        cdef Py_ssize_t i, k, start = 0, used = self.levels * SET_SIZE
+        cdef uint32_t word
+        cdef bint cut
+        memset(sets, 0xFF, used)
+        for i in range(n + 1):
+            if i == n or text[i] == u" ":
+                word = self.descend(0, text + start, i - start)
+                if word == NO_NODE:
+                    return False
+                cut = i == n or begun and i - start >= least_piece(text[start])
+                row = self.get_row(self.nodes[word].starts if cut else self.nodes[word].whole)
+                for k in range(used):
+                    sets[k] &= row[k]
+                start = i + 1
+        return True
+
+    cdef inline bint is_part(self, const Py_UCS4* word, Py_ssize_t n) noexcept nogil:
+        cdef uint32_t node = self.descend(0, word, n)
+        return node != NO_NODE and self.nodes[node].whole != self.nodes[0].whole
+
+    cdef bint is_english(self, const Py_UCS4* word, Py_ssize_t n) noexcept nogil:
+        """Returns whether the word is a part on the level of English, and on none before it."""
+        cdef uint32_t node = self.descend(0, word, n)
+        cdef Py_ssize_t k
+        cdef unsigned char before = 0, here = 0
+        if node == NO_NODE or not 0 < self.english < self.levels:
+            return False
+        for k in range(SET_SIZE):
+            before |= self.get_row(self.nodes[node].whole)[(self.english - 1) * SET_SIZE + k]
+            here |= self.get_row(self.nodes[node].whole)[self.english * SET_SIZE + k]
+        return here and not before
 
     cdef list append_ranked(self, const unsigned char* sets, list found, Py_ssize_t limit):
         """Appends the values of the sets to `found`, level by level, in the order of each level, up to `limit`."""
@@ -442,4 +600,5 @@ cdef class NameIndex:
                 sets[k] |= row[k]
 
 
+include "other_ways.pxi"
 include "typing_errors.pxi"

@@ -126,3 +126,10 @@ OTHER_READINGS = {
     '藏': ('cáng',),
     '铅': ('yán',),
 }
+
+# Other ways to write a name.
+VARIANTS = {
+    '琥珀': ('虎魄',),
+    '胭脂': ('燕支', '燕脂'),
+    '藕荷色': ('藕合色',),
+}

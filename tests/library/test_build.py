@@ -166,6 +166,9 @@ def test_traditional_forms() -> None:
             "readings.csv: a source and zh comes twice",
         ),
         ("readings.csv", lambda path: change(path, "粉红,exact,", "粉红,exact,,"), "readings.csv, line 2"),
+        ("variants.csv", lambda path: change(path, "moe,燕支", "moi,燕支"), "has no source moi"),
+        ("variants.csv", lambda path: change(path, "燕支", "丹"), "丹 does not stand for one of our names only"),
+        ("variants.csv", lambda path: change(path, "燕支", "燕脂"), "variants.csv: a written comes twice"),
     ],
 )
 def test_facts_that_do_not_hold_together(

@@ -5,6 +5,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 
@@ -93,7 +94,7 @@ def build_files(facts: Facts) -> dict[str, bytes]:
 
 
 def encode_spellings(facts: Facts) -> str:
-    """Returns the Cython source of the equivalent characters and of other readings; raises FactsError."""
+    """Returns the Cython source of equivalent characters, other readings and variants of names; raises FactsError."""
     pairs = [pair for color in facts.colors for pair in zip(color.zh_hant, color.zh, strict=True)]
     pairs += [(spelling.written, spelling.zh) for spelling in facts.spellings]
     equivalents: dict[str, str] = {}
@@ -102,17 +103,25 @@ def encode_spellings(facts: Facts) -> str:
             raise FactsError(f"{written} stands for {equivalents[written]} and for {zh}")
     different = sorted((written, zh) for written, zh in equivalents.items() if written != zh)
     rows = "".join(f'    "{written}": "{zh}",\n' for written, zh in different)
-    readings: dict[str, list[str]] = {}
-    for pronunciation in facts.pronunciations:
-        readings.setdefault(pronunciation.zh, []).append(pronunciation.pinyin)
-    others = "".join(f"    {zh!r}: {tuple(pinyin)!r},\n" for zh, pinyin in sorted(readings.items()))
+    readings = _tuples((pronunciation.zh, pronunciation.pinyin) for pronunciation in facts.pronunciations)
+    variants = _tuples((variant.zh, variant.written) for variant in facts.variants)
     return (
         "# Written by `make release` from data/facts.\n\n"
         "# Maps each character to the one in our names that means the same.\n"
         f"cdef dict EQUIVALENTS = {{\n{rows}}}\n\n"
         "# Other readings that sources give, by character.\n"
-        f"OTHER_READINGS = {{\n{others}}}\n"
+        f"OTHER_READINGS = {{\n{readings}}}\n\n"
+        "# Other ways to write a name.\n"
+        f"VARIANTS = {{\n{variants}}}\n"
     )
+
+
+def _tuples(pairs: Iterable[tuple[str, str]]) -> str:
+    """Returns the rows of a dict's source: each first text with a tuple of its second ones."""
+    found: dict[str, list[str]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return "".join(f"    {key!r}: {tuple(values)!r},\n" for key, values in sorted(found.items()))
 
 
 def encode_canonical(value: object) -> bytes:

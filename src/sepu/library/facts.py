@@ -53,6 +53,14 @@ class Spelling(Struct, frozen=True, forbid_unknown_fields=True):
     zh: Annotated[str, Meta(min_length=1, max_length=1)]
 
 
+class Variant(Struct, frozen=True, forbid_unknown_fields=True):
+    """A row of `variants.csv`: one of our names in other characters that are read alike, as a dictionary writes it."""
+
+    source: Text
+    written: Text
+    zh: Text
+
+
 class Pronunciation(Struct, frozen=True, forbid_unknown_fields=True):
     """A row of `pronunciations.csv`: a reading of a character that a source gives in addition to ours."""
 
@@ -101,6 +109,7 @@ class Facts(Struct, frozen=True):
     colors: tuple[Color, ...]
     readings: tuple[Reading, ...]
     spellings: tuple[Spelling, ...]
+    variants: tuple[Variant, ...]
     pronunciations: tuple[Pronunciation, ...]
 
 
@@ -119,6 +128,7 @@ def load_facts(directory: Path) -> Facts:
         colors=_read_csv(directory / "colors.csv", Color),
         readings=_read_csv(directory / "readings.csv", Reading),
         spellings=_read_csv(directory / "spellings.csv", Spelling),
+        variants=_read_csv(directory / "variants.csv", Variant),
         pronunciations=_read_csv(directory / "pronunciations.csv", Pronunciation),
     )
     _check(facts)
@@ -162,6 +172,7 @@ def _check(facts: Facts) -> None:
         ("readings.csv", "source and zh", readings),
         ("pronunciations.csv", "row", list(facts.pronunciations)),
         ("spellings.csv", "written", [spelling.written for spelling in facts.spellings]),
+        ("variants.csv", "written", [variant.written for variant in facts.variants]),
     ):
         if len(set(values)) != len(values):
             raise FactsError(f"{file}: a {what} comes twice")
@@ -182,3 +193,8 @@ def _check(facts: Facts) -> None:
             raise FactsError(f"spellings.csv: sources.json has no source {spelling.source}")
         if spelling.zh not in characters or spelling.written in characters:
             raise FactsError(f"spellings.csv: {spelling.written} does not stand for a character of our names only")
+    for variant in facts.variants:
+        if variant.source not in ids:
+            raise FactsError(f"variants.csv: sources.json has no source {variant.source}")
+        if variant.zh not in names or variant.written in names:
+            raise FactsError(f"variants.csv: {variant.written} does not stand for one of our names only")

@@ -5,7 +5,7 @@ from functools import cache
 from itertools import chain, product
 from unicodedata import normalize
 
-from sepu._names import OTHER_READINGS, NameIndex, fold
+from sepu._names import OTHER_READINGS, VARIANTS, NameIndex, fold
 from sepu.library.ranking import Level, rank_by_length
 from sepu.library.records import Record
 
@@ -34,13 +34,14 @@ def build_name_index(records: Sequence[Record]) -> NameIndex:
     names: list[tuple[str, int, int]] = []
     parts: list[tuple[str, int, int]] = []
     syllables: list[tuple[str, int]] = []
+    readings: list[tuple[str, int]] = []
     lengths = [[0] * len(records) for _ in Level]
     for position, record in enumerate(records):
         # The preferred level of each spelling; other levels would not change an answer.
         whole: dict[str, int] = {}
         inside: dict[str, int] = {}
-        for level, units in sorted(_readings(record).items()):
-            lengths[level][position] = sum(len(unit[0]) for unit in units)
+        for level, units in _readings(record):
+            lengths[level][position] = lengths[level][position] or sum(len(unit[0]) for unit in units)
             for form in _spellings(units, GAP_OPTIONAL):
                 whole.setdefault(form, level)
             for start in range(len(units)):
@@ -55,23 +56,31 @@ def build_name_index(records: Sequence[Record]) -> NameIndex:
         names += [(form, level, position) for form, level in whole.items()]
         parts += [(form, level, position) for form, level in inside.items()]
         syllables += [(" ".join(spelt), position) for spelt in product(*toneless)]
-    return NameIndex(names, parts, list(rank_by_length(lengths)), syllables)
+        readings += [(" ".join(spelt), position) for spelt in product(*_toned(record))]
+    return NameIndex(names, parts, list(rank_by_length(lengths)), syllables, readings, Level.EN)
 
 
-def _readings(record: Record) -> dict[int, list[Unit]]:
+def _readings(record: Record) -> Iterator[tuple[Level, list[Unit]]]:
+    """Yields the units of each of a colour's names, by level; of the names of one level ours first."""
     syllables = [_syllable(syllable) for syllable in record.name.pinyin.split()]
     others = [OTHER_READINGS.get(character, ()) for character in record.name.zh]
-    readings: dict[int, list[Unit]] = {
-        Level.ZH: [(character,) for character in fold(record.name.zh)],
-        Level.PINYIN: syllables,
-        Level.EN: [ENGLISH.get(word, (word,)) for word in fold(record.name.en).split()],
-        Level.SLUG: [(word,) for word in fold(record.slug).split()],
-    }
+    for name in (record.name.zh, *VARIANTS.get(record.name.zh, ())):
+        yield Level.ZH, [(character,) for character in fold(name)]
+    yield Level.PINYIN, syllables
     if any(others):
-        readings[Level.READING] = [
-            (*own, *chain.from_iterable(map(_syllable, other))) for own, other in zip(syllables, others, strict=True)
-        ]
-    return readings
+        yield (
+            Level.READING,
+            [(*own, *chain.from_iterable(map(_syllable, other))) for own, other in zip(syllables, others, strict=True)],
+        )
+    yield Level.EN, [ENGLISH.get(word, (word,)) for word in fold(record.name.en).split()]
+    yield Level.SLUG, [(word,) for word in fold(record.slug).split()]
+
+
+def _toned(record: Record) -> Iterator[Unit]:
+    """Yields the spellings of each syllable with a number for its tone mark, in all its readings."""
+    for character, own in zip(record.name.zh, record.name.pinyin.split(), strict=True):
+        readings = (own, *OTHER_READINGS.get(character, ()))
+        yield tuple(form for reading in readings for form in _spell_umlaut(_number_tone(reading)))
 
 
 @cache
@@ -82,9 +91,19 @@ def _syllable(written: str) -> Unit:
 
 @cache
 def _toneless(written: str) -> Unit:
-    decomposed = normalize("NFD", written)
+    return tuple(map(fold, _spell_umlaut(normalize("NFD", written))))
+
+
+def _spell_umlaut(decomposed: str) -> Unit:
+    """Returns a syllable with each way to write ü."""
     ways = ("u", "v", "yu") if UMLAUT in decomposed else ("",)
-    return tuple(fold(decomposed.replace(UMLAUT, u)) for u in ways)
+    return tuple(decomposed.replace(UMLAUT, u) for u in ways)
+
+
+def _number_tone(written: str) -> str:
+    """Returns a syllable with a number in place of its tone mark; 5, the neutral tone, follows one without."""
+    numbered = "".join(TONES.get(mark, mark) for mark in normalize("NFD", written))
+    return numbered if any(map(str.isdigit, numbered)) else f"{numbered}5"
 
 
 def _initials(syllables: Sequence[str]) -> list[str]:
