@@ -1,5 +1,6 @@
 """Colours on the command line: input, output, and files for other programs."""
 
+import contextlib
 import csv
 import io
 import json
@@ -18,7 +19,7 @@ import tinycss2
 from hypothesis import example, given, settings, strategies
 from PIL import GimpPaletteFile, Image
 from rich.cells import cell_len
-from tests.cli.running import Done, assert_failed, invoke, printed, process, text
+from tests.cli.running import Done, assert_failed, invoke, printed, process, rows, text
 from tests.harness.processes import completed
 from tests.harness.serving import SEPU
 from tests.programs import node_program
@@ -78,10 +79,80 @@ def test_what_match_reads() -> None:
         (("红",), "; perhaps you mean fen-hong (粉红), pin-hong (品红), tao-hong (桃红); sepu search 红 shows more"),
         (("cmyk(0%, 70%, 83%, 22%)",), "is not a colour without the profile of a press; convert it to RGB"),
         (("-",), "line 3: 'nonsense' is not a colour"),
+        (("tomatto",), "; perhaps you mean tomato"),
+        (("#12345",), "'#12345' has 5 digits; write three as in '#fff', or six"),
+        (("#GGGGGG",), "'#GGGGGG' has 'G', which is not a HEX digit"),
+        (("200", "60"), "'200 60' has 2 channels; a colour has three"),
+        (("-5", "0", "0"), "-5 is not a channel: channels are numbers from 0 to 255"),
+        (("nofile.csv",), "'nofile.csv' is not a colour, and there is no such file"),
+        (("fff", "--top", "162"), "162 is more than the 161 colours"),
+        (("fff", "--column", "color"), "--column reads CSV on standard input: sepu match - --column NAME < FILE"),
+        (("-", "--column", "color", "--json"), "--column writes CSV, not json"),
+        (("-", "--column", "color"), "'color' is not a column; there are fff"),
     ],
 )
 def test_what_match_refuses(colors: tuple[str, ...], reason: str) -> None:
     assert_failed(invoke("match", *colors, given="fff\n\nnonsense\n"), reason, status=2)
+
+
+def test_match_says_what_to_do_with_a_file(tmp_path: Path) -> None:
+    for name, way in {
+        "a b.csv": "sepu match - --column COLUMN < 'a b.csv'",
+        "lines.txt": "sepu match - < lines.txt",
+        "x.gpl": "sepu list --palette x.gpl",
+        "photo.jpg": "sepu image photo.jpg",
+    }.items():
+        (tmp_path / name).touch()
+        with contextlib.chdir(tmp_path):
+            assert_failed(invoke("match", name), f"{name!r} is a file; for ", way, status=2)
+
+
+def test_a_byte_order_mark_and_brackets_are_no_part_of_a_colour() -> None:
+    found = invoke("match", "-", "(200, 60, 35)", "[200, 60, 35]", "--json", given="\ufeff#C83C23\n")
+    assert inputs(found) == ["#C83C23"] * 3
+
+
+def test_a_csv_comes_back_with_the_matches() -> None:
+    given = '\ufeffname,color,hex\n"A, b",tomato,1\nB,"(200, 60, 35)",2\nC,,3\n'
+    found = rows(invoke("match", "-", "--column", "color", given=given))
+    assert list(found[0]) == [
+        *("name", "color", "hex", "match_hex", "deltaE", "zh", "zhHant", "pinyin", "en", "slug", "reliability"),
+        *("r", "g", "b", "attribution"),
+    ]
+    assert [(row["name"], row["color"], row["hex"], row["slug"]) for row in found] == [
+        ("A, b", "tomato", "1", "tong"),
+        ("B", "(200, 60, 35)", "2", "fei-hong"),
+        ("C", "", "3", ""),
+    ]
+    assert [row["attribution"] for row in found] == [" ".join(ATTRIBUTION), "", ""]
+    assert len(rows(invoke("match", "-", "--column", "color", "--top", "3", given=given))) == 7
+    wrong = {"color\nred,1\n": "line 2: 2 cells", "color\nrot\n": "line 2: 'rot' is not", 'color\n"\n': "line 2: "}
+    for table, reason in wrong.items():
+        assert_failed(invoke("match", "-", "--column", "color", given=table), reason, status=2)
+
+
+def test_a_line_of_several_cells_shows_how_to_name_the_column() -> None:
+    done = invoke("match", "-", given="name,color\nA,tomato\n")
+    assert_failed(done, "line 1: ", "for a CSV with a header: sepu match - --column COLUMN", status=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (("tomato",), "sepu match tomato"),
+        (("#C83C23",), "sepu match '#C83C23'"),
+        (("fei-hong", "--json"), "sepu match fei-hong --json"),
+        (("help", "match"), "sepu match --help"),
+        (("version",), "sepu --version"),
+    ],
+)
+def test_a_colour_in_place_of_a_command_shows_the_command(arguments: tuple[str, ...], meant: str) -> None:
+    assert_failed(invoke(*arguments), f"No such command {arguments[0]!r}. Did you mean: {meant}", status=2)
+
+
+def test_a_terminal_of_few_colours_says_so() -> None:
+    assert "This terminal is known for 256 colours" in on_a_terminal("match", "tomato", COLORTERM="")
+    assert "This terminal" not in on_a_terminal("match", "tomato")
 
 
 def test_match_reads_lines_and_colours_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,6 +172,7 @@ def test_a_message_does_not_repeat_a_long_argument(arguments: tuple[str, ...]) -
 @pytest.mark.parametrize(
     ("columns", "dropped"),
     [
+        (30, "reliability, pinyin, en, ΔE or share"),
         (40, "reliability, pinyin, en"),
         (60, "reliability, pinyin"),
         (80, "reliability"),
@@ -112,7 +184,8 @@ def test_every_colour_fits(columns: int, dropped: str) -> None:
     assert max(map(cell_len, shown.splitlines())) <= columns
     assert "…" not in shown
     for record in sepu.load():
-        assert re.search(rf"^ {record.hex} +ΔE 0\.0000 +{record.name.zh} ", shown, re.MULTILINE)
+        measure = "" if "ΔE" in dropped else r" +ΔE 0\.0000"
+        assert re.search(rf"^ {record.hex}{measure} +{record.name.zh} ", shown, re.MULTILINE)
         assert (f" {record.name.en} " in shown) is ("en" not in dropped)
     note = " ".join(shown.split()).partition("not shown in ")[2]
     assert note == (f"{columns} columns: {dropped}" if dropped else "")
@@ -143,7 +216,12 @@ def test_a_list_of_all_colours() -> None:
     assert [each["slug"] for each in listed["colors"]] == ["fei-hong", "tao-hong"]
     assert listed["attribution"] == list(ATTRIBUTION)
     assert len(printed(invoke("list", "--format", "json"))["colors"]) == 161
-    assert_failed(invoke("list", "feihong"), "; perhaps you mean fei-hong (绯红); sepu list shows all", status=2)
+    assert_failed(invoke("list", "feihon"), "; perhaps you mean fei-hong (绯红); sepu list shows all", status=2)
+    assert [each["slug"] for each in printed(invoke("list", "fēihóng", "--json"))["colors"]] == ["fei-hong"]
+    red = printed(invoke("list", "--group", "红", "--json"))["colors"]
+    assert {each["group"] for each in red} == {"红"}
+    assert len(red) == 28
+    assert_failed(invoke("list", "--group", "rot"), "'rot' is not a group; the groups are 红, 黄,", status=2)
 
 
 def exported(file_format: str, *arguments: str) -> bytes:
@@ -166,13 +244,13 @@ def test_rows_for_programs() -> None:
     assert (first["input"], first["rgb"], first["name"]["zhHant"], first["deltaE"]) == ("#C83C23", [*RED], "緋紅", 0)
     lines = [json.loads(line) for line in text(invoke(*arguments, "jsonl")).splitlines()]
     about = {name: document[name] for name in ("datasetVersion", "attribution")}
-    assert lines == [{**color, **about} for color in document["colors"]]
+    assert lines == [{**document["colors"][0], **about}, *document["colors"][1:]]
     for file_format, delimiter in (("csv", ","), ("tsv", "\t")):
         rows = list(csv.DictReader(text(invoke(*arguments, file_format)).splitlines(), delimiter=delimiter))
         assert [(row["input"], row["hex"], row["zhHant"]) for row in rows] == [
             (color["input"], color["hex"], color["name"]["zhHant"]) for color in document["colors"]
         ]
-        assert all(line in row["attribution"] for row in rows for line in ATTRIBUTION)
+        assert [row["attribution"] for row in rows] == [" ".join(ATTRIBUTION)] + [""] * (len(rows) - 1)
     piped = [line.split("\t") for line in text(invoke(*arguments[:-1], COLUMNS=None)).splitlines()]
     assert piped == [list(row.values())[:-1] for row in rows]
     for command in ("list", "search"):

@@ -1,5 +1,7 @@
 """Runs the core offline: `sepu match`, `sepu search`, `sepu image` and `sepu list`."""
 
+import csv
+import io
 import os
 import re
 import sys
@@ -10,6 +12,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from shlex import quote
+from string import ascii_lowercase
 
 import click
 import numpy as np
@@ -19,7 +22,17 @@ from rich.console import Console
 from rich.text import Text
 
 from sepu import limits
-from sepu.cli.output import F, check_output, command, echo, example, refuse_idle, terminal_width
+from sepu.cli.output import (
+    Command,
+    F,
+    check_output,
+    command,
+    echo,
+    example,
+    no_formula,
+    refuse_idle,
+    terminal_width,
+)
 from sepu.cli.palette_formats import WRITERS, Entry, Source, row
 from sepu.library.collection import UnknownNameError
 from sepu.library.display import Line, Lines, line_of
@@ -27,13 +40,17 @@ from sepu.library.images import Pixels, nearest_places, read_image
 from sepu.library.palette_entries import PaletteError, PaletteWarning
 from sepu.library.palette_files import READERS, read_palette
 from sepu.library.parsing import ColorError, Rgb, parse_color
-from sepu.library.records import hex_of, is_in_srgb, rgb_of
+from sepu.library.records import Record, hex_of, is_in_srgb, rgb_of
 from sepu.library.release import load_release
 from sepu.printable import printable
 
 _NUMBER = re.compile(r"\d{1,3}(\.\d*)?,?", re.ASCII)
 # A # before a colour's digits does not begin a comment.
 _COMMENT = re.compile(r"(?:^|\s)#(?![0-9A-Fa-f]{3,8}\b).*", re.DOTALL)
+_LIBRARY_SIZE = 161
+_BYTE_ORDER_MARK = "\ufeff"
+_FILE_ENDING = re.compile(r"\.[a-z][a-z0-9]{1,4}")
+_LONGEST_CSS_NAME = 20  # lightgoldenrodyellow
 _SKETCH_COLUMNS, _SKETCH_LINES = 60, 100
 
 
@@ -44,6 +61,19 @@ def _format_options(command: F) -> F:
         "--format", "file_format", type=click.Choice(list(WRITERS)), help="Print a file for another program."
     )
     return formats(command)
+
+
+class _ColorsCommand(Command):
+    """A command that takes a negative number for a channel, not for an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parses the command line; click calls it."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name[1:2].isdigit():
+                ctx.fail(f"{error.option_name} is not a channel: channels are numbers from 0 to 255")
+            raise
 
 
 _palette_option = click.option(
@@ -87,6 +117,13 @@ def _print(
         console = Console()
         lines = [*sections] or [[line_of(entry.record) for entry in entries]]
         console.print(Lines(*lines, swatches=_has_colors(console)))
+        if _has_colors(console) and console.color_system != "truecolor":
+            shown = "256" if console.color_system == "256" else "16"
+            echo(
+                f"This terminal is known for {shown} colours, so different swatches may look alike; if it shows more: "
+                "COLORTERM=truecolor",
+                err=True,
+            )
 
 
 def _has_colors(console: Console) -> bool:
@@ -99,6 +136,8 @@ def _given(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
     for argument in remaining:
         if argument == "-":
             for number, line in enumerate(iter(partial(sys.stdin.readline, most + 1), ""), 1):
+                if number == 1:
+                    line = line.removeprefix(_BYTE_ORDER_MARK)
                 if len(line) > most:
                     raise click.BadParameter(f"line {number} has more than {most:,} characters")
                 if text := _COMMENT.sub("", line).strip():
@@ -113,12 +152,47 @@ def _parse(source: Source, text: str, where: str) -> Rgb:
     try:
         return parse_color(text, source.named(text))
     except ColorError as error:
-        hint = (
-            f"; for an image: sepu image {text}"
-            if not where and len(os.fsencode(text)) <= limits.files.NAME_BYTES and Path(text).is_file()
-            else source.hint(text)
-        )
-        raise click.BadParameter(f"{where}{error}{hint}") from None
+        if not where and (fault := _file_fault(text)):
+            raise click.BadParameter(fault) from None
+        raise click.BadParameter(
+            f"{where}{error}{source.hint(text) or _css_hint(text)}{_csv_hint(text, where)}"
+        ) from None
+
+
+def _file_fault(text: str) -> str | None:
+    """Returns what to do with a file that was given as a colour; None for other texts."""
+    if len(os.fsencode(text)) > limits.files.NAME_BYTES:
+        return None
+    name, ending = quote(text), Path(text).suffix.lower()
+    if not Path(text).is_file():
+        return f"{text!r} is not a colour, and there is no such file" if _FILE_ENDING.fullmatch(ending) else None
+    if ending in {".csv", ".tsv", ".txt"}:
+        way = "sepu match - --column COLUMN" if ending == ".csv" else "sepu match -"
+        return f"{text!r} is a file; for the colours in it: {way} < {name}"
+    if text.lower().endswith(tuple(READERS)) or ending == ".json":
+        return f"{text!r} is a file; for its colours: sepu list --palette {name}"
+    return f"{text!r} is a file; for an image: sepu image {name}"
+
+
+def _css_hint(text: str) -> str:
+    """Returns the end of a message: the CSS names that are one typing error away; may be empty."""
+    name = text.lower()
+    if not 3 < len(name) <= _LONGEST_CSS_NAME + 1:
+        return ""
+    cuts = [(name[:at], name[at:]) for at in range(len(name) + 1)]
+    near = {before + after[1:] for before, after in cuts}
+    near |= {before + after[1::-1] + after[2:] for before, after in cuts}
+    near |= {
+        before + letter + rest for before, after in cuts for letter in ascii_lowercase for rest in (after, after[1:])
+    }
+    found = sorted(each for each in near if each.isalpha() and _is_color(each))
+    return f"; perhaps you mean {' or '.join(found)}" if found else ""
+
+
+def _csv_hint(text: str, where: str) -> str:
+    """Returns the end of a message about a line that looks like a row of several cells; may be empty."""
+    is_row = where and re.search(r"[,;\t]", text) and "(" not in text
+    return "; for a CSV with a header: sepu match - --column COLUMN" if is_row else ""
 
 
 def _is_color(text: str) -> bool:
@@ -146,12 +220,17 @@ def _complete(_context: click.Context, _parameter: click.Parameter, begun: str) 
     ]
 
 
-@command(epilog=example("match '#C83C23' --top 3"))
+@command(epilog=example("match '#C83C23' --top 3"), kind=_ColorsCommand)
 @click.argument("colors", nargs=-1, metavar="COLOR...", shell_complete=_complete)
-@click.option("--top", type=click.IntRange(1, 161), default=3, show_default=True, help="Matches for each colour.")
+@click.option(
+    "--top", type=click.IntRange(1), help="Matches for each colour.  [default: 3, or 1 with --column]", metavar="N"
+)
+@click.option("--column", help="Read CSV on standard input, and add the matches of this column's colours to its rows.")
 @_palette_option
 @_format_options
-def match(colors: tuple[str, ...], top: int, palette: str | None, file_format: str | None) -> None:
+def match(
+    colors: tuple[str, ...], top: int | None, column: str | None, palette: str | None, file_format: str | None
+) -> None:
     """Show the nearest colours by CIEDE2000. This works offline and is not metered.
 
     A colour is '#C83C23', c83c23, '#fff', 200 60 35, a name of the library, or a colour of CSS, such as tomato or
@@ -160,6 +239,16 @@ def match(colors: tuple[str, ...], top: int, palette: str | None, file_format: s
     if not colors:
         raise click.UsageError("give a colour; in a shell write '#C83C23' in quotes, because # begins a comment")
     source = _load(palette)
+    if top is not None and top > (most := max(len(source), _LIBRARY_SIZE)):
+        raise click.BadParameter(f"{top} is more than the {most} colours", param_hint="--top")
+    if column is not None:
+        if colors != ("-",):
+            raise click.UsageError("--column reads CSV on standard input: sepu match - --column NAME < FILE")
+        if file_format not in (None, "csv"):
+            raise click.UsageError(f"--column writes CSV, not {file_format}")
+        _match_column(source, column, top or 1)
+        return
+    top = top or 3
     most = limits.palettes.COLORS
     given = [(text, _parse(source, text, where)) for text, where in islice(_given(colors), most + 1)]
     if len(given) > most:
@@ -172,6 +261,55 @@ def match(colors: tuple[str, ...], top: int, palette: str | None, file_format: s
         given_as = "" if is_hex else text if is_in_srgb(rgb) else f"{text} (outside sRGB)"
         sections.append([Line(hex_of(rgb), "input", en=given_as), *map(line_of, matches)])
     _print(source, entries, file_format, sections)
+
+
+def _match_column(source: Source, column: str, top: int) -> None:
+    """Prints the CSV of standard input with the matches' columns after its own."""
+    check_output()
+    lines = csv.reader(_csv_lines(), strict=True)
+    try:
+        header = next(lines, [])
+        if header.count(column) != 1:
+            raise click.BadParameter(
+                f"{column!r} is not a column; there are {', '.join(header)}", param_hint="--column"
+            )
+        place = header.index(column)
+        found: list[tuple[list[str], dict[str, object]]] = []
+        for cells in lines:
+            if not cells:
+                continue
+            if len(found) >= limits.palettes.COLORS * top:
+                raise click.BadParameter(
+                    f"there are more than {limits.palettes.COLORS:,} rows; give them in several parts"
+                )
+            where = f"line {lines.line_num}: "
+            if len(cells) != len(header):
+                raise click.BadParameter(f"{where}{len(cells)} cells, and the header has {len(header)}")
+            text = cells[place].strip()
+            matches = source.match_rgb(_parse(source, text, where), top=min(top, len(source))) if text else ()
+            found += [(cells, row(Entry(each))) for each in matches] or [(cells, {})]
+    except csv.Error as error:
+        raise click.BadParameter(f"line {lines.line_num}: {error}") from None
+    names = next((list(added) for _, added in found if added), [])
+    taken = set(header)
+    titles = [name if name not in taken else f"match_{name}" for name in names]
+    credit = ["attribution"] if source.attribution and "attribution" not in taken else []
+    output = io.StringIO()
+    writer = csv.writer(output, lineterminator="\n")
+    writer.writerow([*header, *titles, *credit])
+    for number, (cells, added) in enumerate(found):
+        about = [" ".join(source.attribution) if number == 0 else ""] if credit else []
+        writer.writerow([*cells, *(no_formula(added.get(name, "")) for name in names), *about])
+    sys.stdout.buffer.write("\n".join(map(printable, output.getvalue().split("\n"))).encode())
+
+
+def _csv_lines() -> Iterator[str]:
+    """Yields the lines of standard input, each within the bound, without a byte-order mark."""
+    most = limits.files.CSV_LINE_CHARACTERS
+    for number, line in enumerate(iter(partial(sys.stdin.readline, most + 1), ""), 1):
+        if len(line) > most:
+            raise click.BadParameter(f"line {number} has more than {most:,} characters")
+        yield line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
 
 
 @command(epilog=example("search tao hong"))
@@ -199,9 +337,10 @@ def search(text: tuple[str, ...], limit: int, file_format: str | None) -> None:
 
 @command("list", epilog=example("list --format css"))
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_complete)
+@click.option("--group", help="Only colours of this hue group of the library, such as 红.")
 @_palette_option
 @_format_options
-def list_colors(names: tuple[str, ...], palette: str | None, file_format: str | None) -> None:
+def list_colors(names: tuple[str, ...], group: str | None, palette: str | None, file_format: str | None) -> None:
     """List colours, or export them as CSS, Tailwind, GIMP, ASE or JSON.
 
     Without names these are all colours of the library. Exported files include the required attribution. For example:
@@ -212,6 +351,12 @@ def list_colors(names: tuple[str, ...], palette: str | None, file_format: str | 
         records = [source[name] for name in names] if names else [*source]
     except UnknownNameError as error:
         raise click.BadParameter(f"{error}; sepu list shows all") from None
+    if group is not None:
+        groups = dict.fromkeys(record.group for record in source if isinstance(record, Record))
+        if group not in groups:
+            known = f"the groups are {', '.join(groups)}" if groups else "a palette has no groups"
+            raise click.BadParameter(f"{group!r} is not a group; {known}", param_hint="--group")
+        records = [record for record in records if isinstance(record, Record) and record.group == group]
     _print(source, [*map(Entry, records)], file_format)
 
 

@@ -4,10 +4,11 @@ import importlib
 import io
 import sys
 from difflib import get_close_matches
+from shlex import join
+from typing import NoReturn
 
 import click
 
-from sepu.cli.output import drop_output, echo, fail, safe_message, why_not_printed
 from sepu.errors import SepuError
 from sepu.extras import how_to_install
 
@@ -64,9 +65,14 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Suggests a command for one that is misspelt."""
+        """Suggests a command for one that is misspelt, or for a colour."""
+        if args[0] in _OPTIONS:
+            option = _OPTIONS[args[0]]
+            ctx.fail(f"No such command {args[0]!r}. Did you mean: sepu {' '.join((*args[1:], option))}")
         if near := [] if args[0] in _MODULES else get_close_matches(args[0], _MODULES):
             ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, near))}?")
+        if args[0] not in _MODULES and _is_color(args[0]):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean: sepu match {join(args)}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -77,6 +83,21 @@ class _Commands(click.Group):
                 formatter.write_dl(
                     [(name, command.get_short_help_str(formatter.width - 20)) for name, command in found]
                 )
+
+
+# Words that people write for options.
+_OPTIONS = {"help": "--help", "version": "--version"}
+
+
+def _is_color(text: str) -> bool:
+    from sepu.library.parsing import parse_color
+    from sepu.library.release import load_release
+
+    try:
+        parse_color(text, load_release().named(text)[:1])
+    except SepuError:
+        return False
+    return True
 
 
 def _needs_more(name: str, error: ModuleNotFoundError) -> click.Command:
@@ -119,6 +140,17 @@ def main() -> None:
         if sys.stdout is not None:
             sys.stdout.flush()
         sys.exit(status)
+    except Exception as error:
+        _end(error)
+
+
+def _end(error: Exception) -> NoReturn:
+    """Prints an expected error, and exits; raises any other."""
+    # PERF: `sepu --version` and most completions end without an error.
+    from sepu.cli.output import drop_output, echo, fail, safe_message, why_not_printed
+
+    try:
+        raise error
     except click.ClickException as error:
         shown = io.StringIO()
         error.show(shown)

@@ -40,7 +40,7 @@ from sepu.printable import printable
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _Command(click.Command):
+class Command(click.Command):
     """A command that refuses a repeated option, and options that exclude each other, such as --json and --csv.
 
     click itself would use the last of them and ignore the others.
@@ -62,12 +62,16 @@ class _Command(click.Command):
 
 
 class _Group(click.Group):
-    command_class = _Command
+    command_class = Command
 
 
-def command(name: str | None = None, **settings: Any) -> Callable[[Callable[..., Any]], click.Command]:  # noqa: ANN401
+def command(
+    name: str | None = None,
+    kind: type[Command] = Command,
+    **settings: Any,  # noqa: ANN401
+) -> Callable[[Callable[..., Any]], click.Command]:
     """Makes a command of a function, as `click.command` does."""
-    return click.command(name, _Command, **settings)
+    return click.command(name, kind, **settings)
 
 
 def group() -> Callable[[Callable[..., Any]], click.Group]:

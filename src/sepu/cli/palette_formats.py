@@ -6,6 +6,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
+from itertools import count
 from typing import Any, NamedTuple
 
 import msgspec
@@ -75,12 +76,15 @@ def _json(source: Source, entries: Sequence[Entry]) -> bytes:
 
 
 def _json_lines(source: Source, entries: Sequence[Entry]) -> bytes:
-    return msgspec.json.Encoder().encode_lines([{**members(entry), **_about(source)} for entry in entries])
+    lines = [members(entry) | (_about(source) if number == 0 else {}) for number, entry in enumerate(entries)]
+    return msgspec.json.Encoder().encode_lines(lines)
 
 
 def _separated(dialect: str) -> Writer:
     def write(source: Source, entries: Sequence[Entry]) -> bytes:
-        rows = [{**row(entry), "attribution": " ".join(source.attribution)} for entry in entries]
+        # In the first row only: a comment would break the format, and a thousand characters in each row bloat it.
+        credit = (" ".join(source.attribution) if number == 0 else "" for number in count())
+        rows = [{**row(entry), "attribution": next(credit)} for entry in entries]
         text = io.StringIO()
         if rows:
             lines = csv.DictWriter(text, list(rows[0]), dialect=dialect, lineterminator="\n")

@@ -42,8 +42,9 @@ class Line(NamedTuple):
     reliability: str = ""
 
 
-# Least important first.
-_DROPPED = ("reliability", "pinyin", "en", "zh")
+# Least important first. A colour keeps a name.
+_DROPPED = ("reliability", "pinyin", "en", "measure")
+_DROPPED_WITHOUT_ZH = ("measure",)
 
 
 def line_of(record: NamedColor) -> Line:
@@ -67,13 +68,15 @@ class Lines:
         from rich.text import Text
 
         endless = Console(width=10_000)
-        for dropped in range(len(_DROPPED) + 1):
-            table = self._table(_DROPPED[:dropped])
+        has_zh = any(line.zh for lines in self._sections for line in lines)
+        may_drop = _DROPPED if has_zh else _DROPPED_WITHOUT_ZH
+        for dropped in range(len(may_drop) + 1):
+            table = self._table(may_drop[:dropped])
             if endless.measure(table).maximum <= options.max_width:
                 break
         yield table
         if dropped:
-            names = ", ".join(_DROPPED[:dropped])
+            names = ", ".join(may_drop[:dropped]).replace("measure", "ΔE or share")
             yield Text(f"not shown in {options.max_width} columns: {names}", style="dim", overflow="fold")
 
     def _table(self, dropped: Sequence[str]) -> "Table":

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from decimal import Decimal
 from math import nan
 from numbers import Integral, Real
+from string import hexdigits
 
 from sepu.errors import SepuError
 from sepu.labels import RGB, in_order
@@ -22,6 +23,8 @@ FORMS = (
 
 _PLAIN = (int, float)  # PERF: checking whether an object is Real is slow
 _CHANNEL = r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)%?)"
+_NUMBER = re.compile(_CHANNEL, re.ASCII)
+_SEPARATORS = re.compile(r"\s*,\s*|\s+")
 _CHANNELS = re.compile(rf"\s*{_CHANNEL}(?:\s*,\s*|\s+){_CHANNEL}(?:\s*,\s*|\s+){_CHANNEL}\s*", re.ASCII)
 
 
@@ -80,7 +83,8 @@ def _parse_text(text: str, named: Sequence[NamedColor]) -> Rgb:
         return channels
     # PERF: the most common CSS form needs no parser.
     is_function = text[:4].lower() == "rgb(" and text[-1] == ")"
-    form = _CHANNELS.fullmatch(text[4:-1] if is_function else text)
+    inner = text[4:-1] if is_function else text[1:-1] if text[:1] + text[-1:] in {"()", "[]"} else text
+    form = _CHANNELS.fullmatch(inner)
     if form and (text.count("%") in {0, 3} if is_function else not is_of_unknown_function(text)):
         return _checked([_number(channel) for channel in form.groups()], text, percent="%" in text)
     css = read_css(text)
@@ -95,7 +99,21 @@ def _parse_text(text: str, named: Sequence[NamedColor]) -> Rgb:
         raise ColorError(reason)
     if text[-1:] in {";", ","}:
         raise ColorError(f"{text!r} ends with {text[-1]!r}, which is not part of a colour; {FORMS}")
+    if reason := _fault(text):
+        raise ColorError(f"{text!r} {reason}")
     raise ColorError(f"{text!r} is not a colour that is known here; {FORMS}")
+
+
+def _fault(text: str) -> str | None:
+    """Returns what is wrong with HEX, or with the number of channels; None for other texts."""
+    if text[:1] == "#":
+        if wrong := next((digit for digit in text[1:] if digit not in hexdigits), None):
+            return f"has {wrong!r}, which is not a HEX digit: 0 to 9 or A to F"
+        return f"has {len(text) - 1} digits; write three as in '#fff', or six as in '#C83C23'"
+    numbers = _SEPARATORS.split(text.strip("()[] "))
+    if len(numbers) != 3 and all(map(_NUMBER.fullmatch, numbers)):
+        return f"has {len(numbers)} channels; a colour has three, such as '200 60 35'"
+    return None
 
 
 def _number(text: str) -> float:

@@ -114,7 +114,10 @@ class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
         places: dict[str, list[int]] = {}
         for place, record in enumerate(self.records):
             name = record.name
-            for spelling in dict.fromkeys(map(fold, (name.zh, name.zh_hant, name.pinyin, name.en, record.slug))):
+            joined = name.pinyin.replace(" ", "")
+            for spelling in dict.fromkeys(
+                map(fold, (name.zh, name.zh_hant, name.pinyin, joined, name.en, record.slug))
+            ):
                 places.setdefault(spelling, []).append(place)
         return places | {record.slug: [place] for place, record in enumerate(self.records)}
 

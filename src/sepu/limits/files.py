@@ -12,6 +12,8 @@ NO_LOG_LINE_BYTES = 2**24
 
 # A line of standard input with a colour, and maybe a comment.
 COLOR_LINE_CHARACTERS = 1000
+# A line of CSV with a colour in one of its columns.
+CSV_LINE_CHARACTERS = 2**20
 # An error's message, which quotes the input; a longer one loses its middle.
 MESSAGE_CHARACTERS = 1200
 # A list of accounts: some 100,000 of them.
