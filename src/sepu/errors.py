@@ -3,7 +3,15 @@
 from typing import Literal
 
 Remedy = Literal[
-    "audit", "credit", "credit by hand", "list events", "move accounts", "rotate again", "search accounts", "set plan"
+    "audit",
+    "credit",
+    "credit by hand",
+    "erase account",
+    "list events",
+    "move accounts",
+    "rotate again",
+    "search accounts",
+    "set plan",
 ]
 """Remedies that an operator has for a failure; `cli/output.py` says by which command or option."""
 

@@ -247,8 +247,8 @@ class Model:
         if plan_id not in self.plan or self._is_taken(external_id, account_id):
             raise Refused
         self.account[account_id] = {
-            "plan_id": plan_id, "status": "active", "created_at": now, "expires_at": expires_at, "name": None,
-            "external_id": external_id,
+            "plan_id": plan_id, "erased_plan_id": None, "status": "active", "created_at": now,
+            "expires_at": expires_at, "name": None, "external_id": external_id,
         }  # fmt: skip
         self.plan_then[account_id] = ((now, plan_id),)
         self._record("account.create", account_id, account_id, None, self._state_of(account_id), now)
@@ -384,7 +384,9 @@ class Model:
     def erase(self, account_id: str, now: datetime) -> tuple[int, int, int]:
         """Forgets a customer, except for the bill; returns the number of keys, receipts and results."""
         before = self._state_of(account_id)
-        self._change_row(self.account, account_id, status="erased", name=None, external_id=None)
+        row = self.account[account_id]
+        plan = {"plan_id": None, "erased_plan_id": row["plan_id"] or row["erased_plan_id"]}
+        self._change_row(self.account, account_id, status="erased", name=None, external_id=None, **plan)
         self._record("account.erase", account_id, account_id, before, self._state_of(account_id), now)
         self.change = tuple(_nameless(row) if row["account_id"] == account_id else row for row in self.change)
         for (account, period, meter), counter in self.usage.items():
@@ -448,7 +450,7 @@ class Model:
         return next((plan_id for since, plan_id in reversed(had) if since <= at), had[0][1])
 
     def _limit_at(self, plan_id: str, meter: str, at: datetime) -> Any:
-        kept = self._allowances(plan_id, meter)
+        kept = [each for each in self._allowances(plan_id, meter) if each[1] is not None]
         return next((units for since, units in reversed(kept) if since <= at), kept[0][1])
 
     def used_by_month(self, account_id: str | None) -> dict[str | None, dict[str, int]]:
@@ -526,10 +528,11 @@ class Model:
 
     def _state_of(self, account_id: str) -> Row:
         account = self.account[account_id]
+        plan_id = account["plan_id"] or account["erased_plan_id"]
         return {
-            "planId": account["plan_id"], "status": account["status"], "name": account["name"],
+            "planId": plan_id, "status": account["status"], "name": account["name"],
             "externalId": account["external_id"], "expiresAt": account["expires_at"],
-            **_allowed(self.plan[account["plan_id"]]),
+            **_allowed(self.plan.get(plan_id)),
         }  # fmt: skip
 
     def _change_row(self, table: Table, row: Any, /, **columns: Any) -> None:

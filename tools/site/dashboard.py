@@ -62,16 +62,24 @@ class Target(msgspec.Struct, rename="camel"):
 
 
 class Panel(msgspec.Struct, rename="camel"):
+    """A panel, or a collapsed row, whose panels show what other exporters tell."""
+
     title: str
     type: str
     grid_pos: dict[str, int]  # in units of which a row has 24
-    field_config: dict[str, Any]
-    targets: list[Target]
+    field_config: dict[str, Any] = {}
+    targets: list[Target] = []
+    panels: list["Panel"] = []
 
 
 class Dashboard(msgspec.Struct):
     panels: list[Panel]
     templating: dict[str, list[dict[str, Any]]]
+
+    @property
+    def of_the_service(self) -> list[Panel]:
+        """The panels of the service's own metrics."""
+        return [panel for panel in self.panels if panel.type != "row"]
 
     def query(self, target: Target) -> str:
         """The query that Grafana sends, for all instances."""
@@ -174,7 +182,7 @@ def observe(program: str) -> tuple[list[tuple[Panel, list[Series]]], float]:
         for each in asking:
             each.result()
         shown, shows = dashboard(), []
-        for panel in shown.panels:
+        for panel in shown.of_the_service:
             found: list[Series] = []
             for target in panel.targets:
                 query = shown.query(target)

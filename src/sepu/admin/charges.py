@@ -12,7 +12,7 @@ import msgspec
 import psycopg
 from psycopg import sql
 
-from sepu.database.statements import run, statement, stream
+from sepu.database.statements import run, statement, stream, value
 from sepu.metering.key_format import account_of, idempotency_key_hash
 from sepu.metering.meters import METERS
 
@@ -190,6 +190,11 @@ def _charged_accounts(connection: psycopg.Connection, request_ids: Sequence[str]
 def pruned_months(connection: psycopg.Connection, account_id: str | None) -> list[str]:
     """Returns the months with deleted results, of an account or of any."""
     return [period for (period,) in run(connection, "list_pruned", account_id=account_id)]
+
+
+def are_erased(connection: psycopg.Connection) -> bool:
+    """Returns whether any account was erased, and with it the results of its requests."""
+    return bool(value(connection, "are_erased"))
 
 
 def times_of(day: date, days: int = 1) -> Range:

@@ -2,13 +2,16 @@
 
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 
 import psycopg
 
 from sepu import limits
+from sepu.admin.export import export_usage
 from sepu.admin.history import forget_names, recording
-from sepu.admin.naming import find_account
+from sepu.admin.naming import AccountError, find_account
 from sepu.admin.prune import prune_results
+from sepu.admin.usage import AccountUsage, read_today
 from sepu.database.statements import run, value
 from sepu.errors import SepuError
 
@@ -53,6 +56,44 @@ def erase_account(connection: psycopg.Connection, account_id: str) -> Erased:
     if left := value(connection, "count_results", account_id=account_id):
         raise SepuError(f"{left} results of account {account_id} are left, which no counter has charged", "audit")
     return Erased(keys, receipts, results)
+
+
+def last_bill(connection: psycopg.Connection, account_id: str) -> list[AccountUsage]:
+    """Returns what an account used this month and the month before, which may not be billed yet.
+
+    Raises:
+        AccountError: no such account.
+    """
+    account_id = find_account(connection, account_id)
+    today = read_today(connection)
+    months = (today.replace(day=1) - timedelta(days=1), today)
+    return [used for month in months for used in export_usage(connection, f"{month:%Y-%m}", account_id)]
+
+
+def delete_unused_account(connection: psycopg.Connection, account_id: str) -> int:
+    """Deletes an account that was never used, with its keys and receipts; returns the number of keys.
+
+    Its history stays, without names.
+
+    Raises:
+        AccountError: no such account, or it was used.
+    """
+    used = AccountError(f"account {account_id!r} was used, so its bills need it; erase it instead", "erase account")
+    try:
+        with connection.transaction():
+            with recording(connection, "account.delete", account_id) as found:
+                if not found:
+                    raise AccountError(f"there is no account {account_id!r}")
+                if not value(connection, "is_unused", account_id=account_id):
+                    raise used
+                run(connection, "erase_receipts", account_id=account_id)
+                keys = run(connection, "erase_keys", account_id=account_id).rowcount
+                run(connection, "erase_request_rate", account_id=account_id)
+                run(connection, "delete_account", account_id=account_id)
+            forget_names(connection, account_id)
+    except psycopg.errors.ForeignKeyViolation as error:  # a request was charged meanwhile
+        raise used from error
+    return keys
 
 
 def _erase_results(connection: psycopg.Connection, account_id: str, period: str, meter: str) -> int:

@@ -44,8 +44,8 @@ class _Plans:
         return next((str(move.before) for move in self.moves.get(account_id, ()) if move.at > at), plan_now)
 
     def limit(self, plan_id: str, meter: str, at: datetime) -> int | None:
-        """Returns the limit that a plan had, or its first one."""
-        kept = self.allowances.get((plan_id, meter), [])
+        """Returns the limit that a plan had, or the last before it was deleted, or its first one."""
+        kept = [each for each in self.allowances.get((plan_id, meter), []) if each[1] is not None]
         return next((units for since, units in reversed(kept) if since <= at), kept[0][1] if kept else None)
 
     def changes_of(self, account_id: str, plan_now: str, created_at: datetime, end: datetime) -> tuple[PlanChange, ...]:

@@ -73,9 +73,7 @@ def delete_plan(connection: psycopg.Connection, plan_id: str) -> None:
     Raises:
         AccountError: no such plan, or an account has it.
     """
-    has_accounts = AccountError(
-        f"plan {plan_id!r} has accounts; move them first (an erased one keeps its plan)", "move accounts"
-    )
+    has_accounts = AccountError(f"plan {plan_id!r} has accounts; move them first", "move accounts")
     try:
         with recording(connection, "plan.delete", subject=plan_id) as known:
             if plan_id not in known:

@@ -11,7 +11,7 @@ import click
 from psycopg import Connection
 
 from sepu.admin import accounts, receipts
-from sepu.admin.erase import erase_account
+from sepu.admin.erase import delete_unused_account, erase_account, last_bill
 from sepu.admin.import_accounts import ImportedAccount, NewKey, WantedAccount
 from sepu.admin.import_accounts import import_accounts as import_accounts_of
 from sepu.cli.account_files import keeping_keys, read_accounts
@@ -261,16 +261,32 @@ def reactivate(connection: Connection, account_id: str) -> Fields:
 
 @account.command("erase", epilog=example("account erase cus_8812"))
 @click.argument("account_id", metavar="ACCOUNT")
-@click.confirmation_option("--yes", prompt="This cannot be undone. Erase the account?", help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @prints_change()
-def erase(connection: Connection, account_id: str) -> Fields:
+def erase(connection: Connection, account_id: str, yes: bool) -> Fields:
     """Erase a customer's data: names, keys, receipts, events, stored results and days of usage.
 
-    The account stays, closed, with each month's units for billing, and the audit still adds up. May be stopped and
-    repeated with the account's own id.
+    The account stays, closed, with each month's units for billing, and the audit still adds up. Prints the last bills
+    first: afterwards nothing connects them with the customer. May be stopped and repeated with the account's own id.
     """
+    bills = last_bill(connection, account_id)
+    external_id = bills[-1].external_id
+    for bill in bills:
+        units = ", ".join(f"{used.to_bill} of {used.meter}" for used in bill.usage)
+        note(f"to bill for {bill.usage[0].period}, external id {external_id or '-'}: {units}")
+    if not yes:
+        click.confirm("This cannot be undone. Erase the account?", abort=True, err=True)
     erased = erase_account(connection, account_id)
-    return {"accountId": account_id, "status": "erased", **members(erased)}
+    return {"accountId": account_id, "externalId": external_id, "status": "erased", **members(erased)}
+
+
+@account.command("delete", epilog=example("account delete cus_8812"))
+@click.argument("account_id", metavar="ACCOUNT")
+@prints_change()
+def delete(connection: Connection, account_id: str) -> Fields:
+    """Delete an account that was never used, with its keys."""
+    keys = delete_unused_account(connection, account_id)
+    return {"accountId": account_id, "status": "deleted", "keys": keys}
 
 
 def _set_status(connection: Connection, account_id: str, status: str) -> Fields:

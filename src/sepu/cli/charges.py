@@ -197,7 +197,8 @@ def _check(
     if alone:
         whole = "--log FILE" if account_id else "sepu charges ACCOUNT --request … --log FILE"
         more = "nor do the logs show it" if log_files else f"what became of it is in the request log: {whole}"
-        note(f"the ledger has no charge of a request; {more}{_gone(connection, account_id)}")
+        erased = "; those of erased accounts are gone" if not account_id and admin.are_erased(connection) else ""
+        note(f"the ledger has no charge of a request; {more}{erased}{_gone(connection, account_id)}")
 
 
 def _in_table(row: Any) -> Any:  # noqa: ANN401

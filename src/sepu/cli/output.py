@@ -411,6 +411,7 @@ REMEDIES: dict[Remedy, str] = {
     "audit": "compare all with: sepu audit",
     "credit": "see: sepu credit add",
     "credit by hand": "see: sepu usage --by day, sepu credit add",
+    "erase account": "see: sepu account erase",
     "list events": "see: sepu events list --json",
     "move accounts": "see: sepu account move",
     "rotate again": "a new rotation needs another --rotation-id",

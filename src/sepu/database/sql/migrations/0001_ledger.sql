@@ -47,7 +47,8 @@ create table sepu.plan_allowance (
 
 create table sepu.account (
     account_id  text        not null,
-    plan_id     text        not null,
+    plan_id     text,          -- null: it was erased
+    erased_plan_id text,       -- the plan that it had then, which may be deleted; null: not erased
     status      text        not null default 'active',
     created_at  timestamptz not null default now(),
     expires_at  timestamptz,   -- from then on as if suspended; null: does not expire
@@ -63,12 +64,15 @@ create table sepu.account (
     constraint account_plan_fkey foreign key (plan_id) references sepu.plan (plan_id),
     constraint account_id_form check (account_id ~ '^[a-z2-7]{16}$'),
     constraint account_status_known check (status in ('active', 'suspended', 'erased')),
+    constraint account_plan_or_erased
+        check (status = 'erased' and plan_id is null and erased_plan_id is not null
+               or status <> 'erased' and plan_id is not null and erased_plan_id is null),
     constraint account_external_id_is_no_account_id check (external_id !~ '^[a-z2-7]{16}$')
 );
 
--- Accounts with their status now, which may be expired.
+-- Accounts with their status now, which may be expired. An erased one keeps its plan's name, for its bills.
 create view sepu.account_now as
-select account_id, plan_id,
+select account_id, coalesce(plan_id, erased_plan_id) as plan_id,
        case when status = 'active' and expires_at <= now() then 'expired' else status end as status,
        created_at, expires_at, name, external_id
   from sepu.account;

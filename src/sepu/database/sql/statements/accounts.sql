@@ -1,5 +1,6 @@
 -- name: matching_accounts
--- The accounts that pass the filters, and the columns to sort by. A null filter lets all pass. Other statements
+-- The accounts that pass the filters, and the columns to sort by. A null filter lets all pass, but no erased accounts,
+-- unless one is asked for by its id. Other statements
 -- select some of the columns, and Postgres leaves out the joins that they do not need.
 select a.account_id, a.external_id, a.name, a.status, a.created_at, a.expires_at, a.plan_id,
        k.used_until, coalesce(u.committed, 0) as used, coalesce(u.committed, 0) - coalesce(b.committed, 0) as change,
@@ -12,7 +13,8 @@ select a.account_id, a.external_id, a.name, a.status, a.created_at, a.expires_at
          on k.account_id = a.account_id
  where (%(account_id)s::text is null or a.account_id = %(account_id)s)
    and (%(plan_id)s::text is null or a.plan_id = %(plan_id)s)
-   and (%(status)s::text is null or a.status = %(status)s)
+   and (a.status = %(status)s
+        or %(status)s::text is null and (a.status <> 'erased' or %(account_id)s::text is not null))
    and (%(search)s::text is null
         or position(lower(%(search)s) in lower(concat_ws(' ', a.account_id, a.external_id, a.name))) > 0
         or a.account_id in (select account_id from sepu.api_key

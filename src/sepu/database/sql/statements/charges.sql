@@ -45,10 +45,18 @@ select c.request_id::text, c.created_at, c.key_id, c.meter, c.units, c.period, c
  order by c.created_at, c.request_id
 
 -- name: list_pruned
--- The months whose results are partly deleted, for one account or for all.
-select distinct period from sepu.usage
- where (%(account_id)s::text is null or account_id = %(account_id)s) and pruned > 0
- order by period
+-- The months whose results are partly deleted, for one account or for all. Erased accounts do not count among all:
+-- after one erasure, nothing could be said of anybody's requests.
+select distinct u.period
+  from sepu.usage u
+ where u.pruned > 0
+   and (u.account_id = %(account_id)s
+        or %(account_id)s::text is null
+           and not exists (select from sepu.account a where a.account_id = u.account_id and a.status = 'erased'))
+ order by u.period
+
+-- name: are_erased
+select exists (select from sepu.account where status = 'erased')
 
 -- name: find_charged_accounts
 -- Reads all results, because an index on the request would cost each charge a write.

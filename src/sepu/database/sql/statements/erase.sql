@@ -1,5 +1,17 @@
 -- name: erase_account
-update sepu.account set status = 'erased', name = null, external_id = null where account_id = %(account_id)s
+-- The plan's name stays for the bills, but no longer keeps the plan.
+update sepu.account
+   set status = 'erased', name = null, external_id = null, erased_plan_id = coalesce(plan_id, erased_plan_id),
+       plan_id = null
+ where account_id = %(account_id)s
+
+-- name: is_unused
+-- Whether an account never had a counter, and none of its keys was ever used.
+select not exists (select from sepu.usage where account_id = %(account_id)s)
+   and not exists (select from sepu.api_key where account_id = %(account_id)s and used_until is not null)
+
+-- name: delete_account
+delete from sepu.account where account_id = %(account_id)s
 
 -- name: erase_receipts
 delete from sepu.receipt where account_id = %(account_id)s

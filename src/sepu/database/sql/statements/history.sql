@@ -8,14 +8,14 @@ select pg_advisory_xact_lock(hashtext('sepu.plan'), hashtext(%(subject)s))
 
 -- name: read_account_state
 -- Includes the plan's limits, so that the record of a move to another plan says what changed.
-select a.account_id as subject, a.plan_id as "planId", a.status, a.name, a.external_id as "externalId",
+select a.account_id as subject, p.plan_id as "planId", a.status, a.name, a.external_id as "externalId",
        a.expires_at as "expiresAt", p.requests_per_minute as "requestsPerMinute",
        coalesce(json_object_agg(l.meter, l.units) filter (where l.meter is not null), '{}') as limits
   from sepu.account a
-  join sepu.plan p on p.plan_id = a.plan_id
-  left join sepu.plan_limit l on l.plan_id = a.plan_id
+  join sepu.plan p on p.plan_id = coalesce(a.plan_id, a.erased_plan_id)
+  left join sepu.plan_limit l on l.plan_id = p.plan_id
  where a.account_id = %(account_id)s
- group by a.account_id, a.plan_id, a.status, a.name, a.external_id, a.expires_at, p.requests_per_minute
+ group by a.account_id, p.plan_id, a.status, a.name, a.external_id, a.expires_at, p.requests_per_minute
 
 -- name: read_key_state
 -- For one key or for all.

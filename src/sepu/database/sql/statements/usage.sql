@@ -64,6 +64,7 @@ select a.account_id, a.external_id, a.name, a.status, a.plan_id,
   join sepu.account_now a on a.account_id = u.account_id
   join sepu.plan_limit l on l.plan_id = a.plan_id and l.meter = u.meter
  where u.period = to_char(now() at time zone 'UTC', 'YYYY-MM') and u.committed::bigint + u.reserved > 0
+   and a.status <> 'erased'
    and (u.committed::bigint + u.reserved) * 100 >= (l.units::bigint + u.granted) * %(percent)s::bigint
  order by (u.committed::float8 + u.reserved) / greatest(l.units::bigint + u.granted, 1) desc, a.account_id, u.meter
  limit %(limit)s
