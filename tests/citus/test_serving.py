@@ -139,7 +139,7 @@ def test_a_frozen_worker_leaves_the_sessions_to_others(url: str, spoilt: Connect
     assert others
     answers = Counter[tuple[str, int]]()
     ended = Event()
-    with serving("uvloop", url, options=(*NO_JOIN, "--workers", "1")) as server, ThreadPoolExecutor(48) as pool:
+    with serving("uvloop", url, workers=1, options=NO_JOIN) as server, ThreadPoolExecutor(48) as pool:
 
         def ask(each: IssuedKey) -> None:
             while not ended.is_set():
@@ -163,7 +163,7 @@ def test_a_session_of_a_worker_keeps_its_size(url: str, spoilt: Connection, othe
         postmaster = int((node.data / "postmaster.pid").read_text().split()[0])
         return sum(child.memory_full_info().uss for child in children(postmaster))
 
-    with serving("uvloop", url, options=(*NO_JOIN, "--workers", "1")) as server:
+    with serving("uvloop", url, workers=1, options=NO_JOIN) as server:
 
         def charge(times: int) -> int:
             assert {server.match(issued, str(uuid4())).status for _ in range(times)} == {200}

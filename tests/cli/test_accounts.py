@@ -308,16 +308,52 @@ def test_no_customer_sees_a_name(ledger_url: str, connection: psycopg.Connection
         assert name not in (told + log).lower()
 
 
-def test_an_account_is_erased_when_the_operator_says_so(run: Run) -> None:
-    account_id = created(run, "--name", NAME, "--external-id", "cus_1")["accountId"]
+def test_an_account_is_erased_when_the_operator_says_so(run: Run, connection: psycopg.Connection) -> None:
+    account = created(run, "--name", NAME, "--external-id", "cus_1")
+    account_id = account["accountId"]
+    charge(connection, account["apiKey"], "order-0001", 1900, datetime.now(UTC))
     done = run("account", "erase", "cus_1", given="n\n")
-    assert (done.returncode, "cannot be undone" in done.stdout) == (1, True)
-    erased = printed(run("account", "erase", "cus_1", "--yes", "--json"))
-    assert erased == {"accountId": account_id, "status": "erased", "keys": 1, "receipts": 0, "results": 0}
+    assert (done.returncode, "cannot be undone" in done.stderr) == (1, True)
+    month = f"{datetime.now(UTC):%Y-%m}"
+    assert f"sepu: to bill for {month}, external id cus_1: 1900 of color_match, 0 of color_search\n" in done.stderr
+    assert lines(run("top", "--json")) != []
+    done = run("account", "erase", "cus_1", "--yes", "--json")
+    assert "external id cus_1: 1900 of color_match" in done.stderr
+    erased = {
+        "accountId": account_id,
+        "externalId": "cus_1",
+        "status": "erased",
+        "keys": 1,
+        "receipts": 0,
+        "results": 1,
+    }
+    assert json.loads(done.stdout) == erased
+    assert lines(run("top", "--json")) == lines(run("account", "list", "--json")) == []
+    assert [each["accountId"] for each in lines(run("account", "list", "--status", "erased", "--json"))] == [account_id]
+    bill = [(each["accountId"], each["toBill"]) for each in lines(run("export-usage", month, "--draft", "--json"))]
+    assert bill == [(account_id, 1900), (account_id, 0)]
     assert_failed(run("account", "show", "cus_1"), "there is no account 'cus_1'")
     shown = printed(run("account", "show", account_id, "--json"))
     assert (shown["status"], shown["name"]) == ("erased", None)
     assert_failed(run("account", "reactivate", account_id), "or it was erased")
+    fields(run("plan", "delete", "standard"))
+    bill = [(each["toBill"], each["limit"]) for each in lines(run("export-usage", month, "--draft", "--json"))]
+    assert bill == [(1900, 2000), (0, 1000)], "the bill outlives the plan"
+
+
+def test_an_account_that_was_never_used_can_be_deleted(run: Run, connection: psycopg.Connection) -> None:
+    unused, used = (created(run, "--external-id", name) for name in ("cus_1", "cus_2"))
+    charge(connection, used["apiKey"], "order-0001", 1, datetime.now(UTC))
+    assert_failed(
+        run("account", "delete", "cus_2"), "was used, so its bills need it; erase it instead", "account erase"
+    )
+    assert printed(run("account", "delete", "cus_1", "--json")) == {
+        "accountId": unused["accountId"], "status": "deleted", "keys": 1
+    }  # fmt: skip
+    assert admitted(connection, unused["apiKey"]) == "unauthorized"
+    assert_failed(run("account", "show", unused["accountId"]), "there is no account")
+    assert "cus_1" not in text(run("history", "--json"))
+    assert created(run, "--external-id", "cus_1")["accountId"] != unused["accountId"]
 
 
 def test_largest_and_quiet_accounts_and_parts_of_names(run: Run, connection: psycopg.Connection) -> None:

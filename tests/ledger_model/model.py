@@ -423,8 +423,14 @@ class Model:
             found.append((meter, limits[meter] + counter["granted"], *used))
         return found
 
-    def exported(self, account_id: str, period: str, now: datetime) -> tuple[Any, ...]:
-        """Returns status, plan, usage and the changes of a month, with plan and limits at its end."""
+    def exported(self, account_id: str, period: str, now: datetime) -> tuple[Any, ...] | None:
+        """Returns status, plan, usage and the changes of a month, with plan and limits at its end.
+
+        None for an erased account that used nothing.
+        """
+        used = any(self._counter(account_id, period, meter)["committed"] for meter in METERS)
+        if self.account[account_id]["status"] == "erased" and not used:
+            return None
         end = next_month(period)
         plan_id = self.plan_at(account_id, end - TICK)
         limits = {meter: self._limit_at(plan_id, meter, end - TICK) for meter in METERS}
@@ -528,12 +534,17 @@ class Model:
 
     def _state_of(self, account_id: str) -> Row:
         account = self.account[account_id]
-        plan_id = account["plan_id"] or account["erased_plan_id"]
+        plan_id = self.plan_of(account_id)
         return {
             "planId": plan_id, "status": account["status"], "name": account["name"],
             "externalId": account["external_id"], "expiresAt": account["expires_at"],
             **_allowed(self.plan.get(plan_id)),
         }  # fmt: skip
+
+    def plan_of(self, account_id: str) -> str:
+        """Returns the plan that an account has, or had when it was erased."""
+        row = self.account[account_id]
+        return str(row["plan_id"] or row["erased_plan_id"])
 
     def _change_row(self, table: Table, row: Any, /, **columns: Any) -> None:
         table[row] = {**table[row], **columns}

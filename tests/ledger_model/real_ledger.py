@@ -111,8 +111,10 @@ class RealLedger:
             )
             return tuple(rows)
 
-    def exported(self, account_id: str, period: str) -> tuple[Any, ...]:
-        (found,) = export_usage(self.connection, period, account_id)
+    def exported(self, account_id: str, period: str) -> tuple[Any, ...] | None:
+        found = next(export_usage(self.connection, period, account_id), None)
+        if found is None:
+            return None
         changes = [(change.at.astimezone(UTC), change.meter, change.before, change.after) for change in found.changes]
         return found.status, found.plan_id, [_used(each) for each in found.usage], sorted(changes, key=str)
 

@@ -47,6 +47,10 @@ class Contents(msgspec.Struct, frozen=True, rename="camel"):
         return f"Contents({self.key_id})"
 
 
+PublicKey = RSAKey
+"""What `public_key` returns."""
+
+
 def new_private_key() -> RSAKey:
     """Makes a key pair, named by its thumbprint."""
     return RSAKey.generate_key(_BITS, {"use": "enc", "alg": _ALGORITHM}, auto_kid=True)

@@ -10,7 +10,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 import click
-from joserfc.jwk import RSAKey
 
 from sepu import limits
 from sepu.admin import receipts
@@ -91,7 +90,7 @@ def _account(line: int, row: dict[str, str], plan_id: str, public_keys: Path | N
     )
 
 
-def _public_key(directory: Path, external_id: str) -> RSAKey:
+def _public_key(directory: Path, external_id: str) -> receipts.PublicKey:
     """Reads EXTERNAL_ID.jwk, in which / and other characters are written as in an address: %2F."""
     return receipts.public_key(first_bytes(str(directory / f"{quote(external_id, safe='@:')}.jwk")))
 

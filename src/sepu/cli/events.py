@@ -60,6 +60,8 @@ def _in_table(row: Fields) -> Fields:
         "name": row["name"] or row["externalId"],
         "committed": row["committed"],
         "state": row["state"],
+        "attempts": row["attempts"],
+        "lastError": row["lastError"],
         "crossedAt": row["crossedAt"],
     }
 
@@ -191,7 +193,7 @@ def _record(connection: Connection, event: Event, answer: EndpointAnswer) -> Non
         ledger.record_delivery(connection, event)
         return
     seconds = ledger.postpone_delivery(connection, event, answer.error, answer.retry_after, final=answer.final)
-    then = "it is dead; see: sepu events dead" if seconds is None else f"again in {seconds} s"
+    then = "it is dead; see: sepu events list --state dead" if seconds is None else f"again in {seconds} s"
     note(f"{event.event_id}: attempt {event.attempts}: {answer.error}; {then}")
 
 
@@ -215,16 +217,6 @@ def try_endpoint(url: str | None, secrets: bytes | None, as_json: bool) -> None:
         note(f"check the host, the port, the certificate, and that it answers in {seconds:g} s; curl -v says more")
     if answer.error is not None:
         sys.exit(1)
-
-
-@events.command("dead", epilog=example("events dead"))
-@prints_rows(
-    _COLUMNS,
-    lambda row: {name: row[name] for name in ("eventId", "attempts", "lastError")},
-)
-def list_dead(connection: Connection) -> Iterable[Fields]:
-    """List the events whose delivery was given up, the oldest first."""
-    return map(_row, ledger.list_events(connection, state="dead"))
 
 
 @events.command("retry", epilog=example("events retry --state due --until 1h"))

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 import click
-from joserfc.jwk import RSAKey
 from psycopg import Connection
 
 from sepu import limits
@@ -141,7 +140,7 @@ def rotate_key(
 def _preview(
     connection: Connection,
     account_id: str,
-    to: RSAKey,
+    to: receipts.PublicKey,
     rotation_id: str,
     grace: timedelta,
     expires_at: datetime | None,

@@ -36,7 +36,9 @@ select a.account_id, a.external_id, a.name, a.status, a.plan_id, a.created_at,
   left join sepu.usage u on u.account_id = a.account_id and u.period = %(period)s
  where a.created_at < ((%(period)s || '-01')::timestamp + interval '1 month') at time zone 'UTC'
    and (%(account_id)s::text is null or a.account_id = %(account_id)s)
-   and (a.status <> 'erased' or u.committed <> 0)
+   and (a.status <> 'erased'
+        or exists (select from sepu.usage b
+                    where b.account_id = a.account_id and b.period = %(period)s and b.committed <> 0))
  order by a.account_id
 
 -- name: read_allowances
