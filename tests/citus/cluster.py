@@ -1,4 +1,4 @@
-"""A Citus cluster for one test: a coordinator and two workers, on ports of this machine."""
+"""A Citus cluster for one test, on ports of this machine, made by the commands of the pages."""
 
 import os
 import re
@@ -8,17 +8,22 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from psycopg.conninfo import make_conninfo
 from tests.harness.postgres import Cluster
 from tests.harness.proxy import socket_directory
-from tests.harness.serving import free_port
+from tests.harness.serving import SEPU, free_port
 from tests.programs import installed
+from tests.walk.pages import commands
 
 from sepu.database.opening import connect
 
 # The pg_config of a Postgres with Citus; by default the one on the path.
 PG_CONFIG = os.environ.get("SEPU_CITUS_PG_CONFIG", "pg_config")
 
-SCALING = (Path(__file__).parents[2] / "docs" / "scaling.md").read_text()
+ROOT = Path(__file__).parents[2]
+SCALING = (ROOT / "docs" / "scaling.md").read_text()
+# Addresses on the page, in the order in which the nodes are added.
+COORDINATOR, WORKERS = "10.0.0.10", ("10.0.0.11", "10.0.0.12", "10.0.0.13")
 WORKER = """
     select n.nodeport from pg_dist_node n join pg_dist_placement p using (groupid)
      where p.shardid = get_shard_id_for_distribution_column('sepu.account', %s::text)
@@ -45,25 +50,83 @@ def why_not() -> str | None:
 
 
 @dataclass(frozen=True)
+class Node(Cluster):
+    """A node; its superuser connects to the database of the pages."""
+
+    @property
+    def url(self) -> str:
+        return make_conninfo(super().url, dbname="sepu")
+
+
+@dataclass(frozen=True)
 class Citus:
-    coordinator: Cluster
-    workers: tuple[Cluster, ...]
+    coordinator: Node
+    workers: tuple[Node, ...]
 
     @property
     def url(self) -> str:
         return self.coordinator.url
 
-    def worker_of(self, account_id: str) -> Cluster:
+    @property
+    def owner_url(self) -> str:
+        return make_conninfo(self.coordinator.url, user="sepu_owner")
+
+    def worker_of(self, account_id: str) -> Node:
         """The worker that has the account, once the ledger is distributed."""
         with connect(self.url) as connection:
             ((port,),) = connection.execute(WORKER, [account_id]).fetchall()
         return next(worker for worker in self.workers if worker.port == port)
 
+    def distribute(self) -> None:
+        """Distributes the ledger as the page says."""
+        for command in (*steps("**4. Dist", "**5. Serve**"), *steps("**6. Empty", "### Operating a cluster")):
+            self.run(command)
+
+    def run(self, command: str, node: Node | None = None) -> None:
+        """Runs a command of a page on a node, by default the coordinator, with this cluster's addresses."""
+        node = node or self.coordinator
+        addresses = {COORDINATOR: self.coordinator, **dict(zip(WORKERS, self.workers, strict=False))}
+        for address, other in addresses.items():
+            command = command.replace(f"'{address}', 5432", f"'127.0.0.1', {other.port}")
+        environment = {
+            **os.environ,
+            "PGHOST": str(node.directory),
+            "PGPORT": str(node.port),
+            "PGUSER": "sepu",
+            "PGDATABASE": "postgres",
+            "SEPU_DATABASE_URL": self.owner_url,
+            "SEPU": str(SEPU),
+        }
+        as_here = (
+            'runuser() { while [ "$1" != -- ]; do shift; done; shift; "$@"; }; '
+            'sepu() { "$SEPU" "$@"; }; set -e; PGOPTIONS= ; psql() { command psql -v ON_ERROR_STOP=1 "$@"; }; '
+        )
+        done = subprocess.run(
+            ["bash", "-c", as_here + command.replace("/opt/sepu/bin/sepu", "sepu")],
+            capture_output=True,
+            text=True,
+            env=environment,
+            cwd=ROOT,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+
+
+def steps(heading: str, until: str) -> list[str]:
+    """The commands of docs/scaling.md between two texts."""
+    return list(commands("scaling.md", SCALING[SCALING.index(heading) : SCALING.index(until)]))
+
+
+def database_commands() -> list[str]:
+    """The commands of docs/deploy.md that create the database, without those for passwords, and for a first account."""
+    text = (ROOT / "docs" / "deploy.md").read_text().partition("**The database.**")[2]
+    found = list(commands("deploy.md", text[: text.index("These settings")]))
+    return [command for command in found if not re.search(r"make-role\.sh|install -d|export|account create", command)]
+
 
 @contextmanager
-def citus(workers: int = 2) -> Iterator[Citus]:
-    """A running cluster without our schema."""
-    programs = _asked("--bindir")
+def empty_node(number: int) -> Iterator[Node]:
+    """A server with Citus loaded. Unlike other tests' servers, it has fsync: workers without it do not charge."""
     settings = {
         "shared_preload_libraries": "citus",
         "citus.node_conninfo": "sslmode=disable",
@@ -73,17 +136,43 @@ def citus(workers: int = 2) -> Iterator[Citus]:
         "wal_level": "logical",  # to move shards under traffic
     }
     with ExitStack() as stack:
-        nodes = []
-        for number in range(workers + 1):
-            node = Cluster(stack.enter_context(socket_directory()), free_port(), programs)
-            node.initialise(**settings, **(worker_settings() if number else {}))
-            stack.enter_context(node.running("127.0.0.1"))
-            with connect(node.url) as connection:
-                connection.execute("create extension citus")
-            nodes.append(node)
-        coordinator, *others = nodes
-        with connect(coordinator.url) as connection:
-            connection.execute("select citus_set_coordinator_host('127.0.0.1', %s)", [coordinator.port])
-            for other in others:
-                connection.execute("select citus_add_node('127.0.0.1', %s)", [other.port])
-        yield Citus(coordinator, tuple(others))
+        node = Node(stack.enter_context(socket_directory()), free_port(), _asked("--bindir"))
+        node.initialise(**settings, **(worker_settings() if number else {}))
+        node.configure(fsync="on")
+        stack.enter_context(node.running("127.0.0.1"))
+        yield node
+
+
+@contextmanager
+def citus(workers: int = 2) -> Iterator[Citus]:
+    """A running cluster, made as the pages say: the ledger is there, but not distributed yet."""
+    with ExitStack() as stack:
+        nodes = [stack.enter_context(empty_node(number)) for number in range(workers + 1)]
+        running = Citus(nodes[0], tuple(nodes[1:3]))
+        with connect(super(Node, running.coordinator).url) as connection:
+            for role in ("sepu_owner", "sepu_service"):
+                connection.execute(f"create role {role} login".encode())
+        for command in database_commands():
+            running.run(command)
+        here = running.workers
+        for command in steps("**3. Create the cluster.**", "**4. Distribute the tables.**"):
+            if "create extension" in command:
+                here = (running.coordinator, *running.workers)
+            for node in here:
+                running.run(command, node)
+            if "create extension" in command:
+                here = (running.coordinator,)
+        for node in nodes[3:]:
+            running = running_with(running, node)
+        yield running
+
+
+def running_with(cluster: Citus, node: Node) -> Citus:
+    """Adds a worker as the page says; no account moves there yet."""
+    found = Citus(cluster.coordinator, (*cluster.workers, node))
+    for command in steps("**3. Create the cluster.**", "Run `create extension` on all nodes"):
+        found.run(command, node)
+    found.run('psql sepu -c "create extension citus"', node)
+    for command in steps("**Another worker**", "`db check` connects"):
+        found.run(re.sub(r"'10\.0\.0\.13', 5432", f"'127.0.0.1', {node.port}", command))
+    return found

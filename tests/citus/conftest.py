@@ -21,10 +21,7 @@ def cluster() -> Iterator[Citus]:
     if reason := why_not():
         pytest.skip(reason)
     with citus() as running:
-        with connect(running.url) as connection:
-            migrate(connection)
-            make_role(connection, "sepu_service")
-            distribute(connection)
+        running.distribute()
         yield running
 
 
@@ -60,3 +57,11 @@ def spoilt(other: Citus) -> Iterator[Connection]:
         opened.execute("drop schema if exists sepu cascade")
         migrate(opened)
         yield opened
+
+
+@pytest.fixture
+def url(spoilt: Connection, other: Citus) -> str:
+    """The address of the other cluster, distributed, for the service's role."""
+    make_role(spoilt, "sepu_service")
+    distribute(spoilt)
+    return make_conninfo(other.url, user="sepu_service")

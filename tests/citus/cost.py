@@ -14,10 +14,8 @@ from tests.harness.proxy import socket_directory
 from tests.keys import holder_of
 from tests.nodes.traffic import on_plan
 
-from sepu.admin.distribute import distribute
 from sepu.database.migrate import migrate
 from sepu.database.opening import connect
-from sepu.database.roles import make_role
 from sepu.metering.commands import Charge, meter_request
 
 ROUNDS = 5
@@ -47,20 +45,19 @@ def _cost(nodes: Sequence[Cluster], charges: int) -> list[int]:
 def main(charges: int) -> None:
     """Prints a line per round."""
     with ExitStack() as stack:
-        cluster = stack.enter_context(citus(1))
+        cluster = stack.enter_context(citus())
         plain = Cluster(stack.enter_context(socket_directory()), programs=Path(cluster.coordinator.programs))
         plain.initialise()
         stack.enter_context(plain.running())
-        for node in (plain, cluster.coordinator):
-            with connect(node.url) as connection:
-                migrate(connection)
-                make_role(connection, "sepu_service")
-                if node is not plain:
-                    distribute(connection)
+        with connect(plain.url) as connection:
+            migrate(connection)
+        cluster.distribute()
         for _ in range(ROUNDS):
             (alone,) = _cost([plain], charges)
-            coordinator, worker = _cost([cluster.coordinator, *cluster.workers], charges)
-            sys.stdout.write(f"plain Postgres {alone} µs a charge, coordinator {coordinator} µs, worker {worker} µs\n")
+            coordinator, *workers = _cost([cluster.coordinator, *cluster.workers], charges)
+            sys.stdout.write(
+                f"plain Postgres {alone} µs a charge, coordinator {coordinator} µs, worker {sum(workers)} µs\n"
+            )
 
 
 if __name__ == "__main__":

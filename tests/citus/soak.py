@@ -20,10 +20,7 @@ from tests.harness.postgres import Cluster
 from tests.harness.processes import children
 from tests.harness.serving import Server
 
-from sepu.admin.distribute import distribute
-from sepu.database.migrate import migrate
 from sepu.database.opening import DatabaseError, connect
-from sepu.database.roles import make_role
 
 KILL_SECONDS, FREEZE_SECONDS, MOVE_SECONDS = 15, 20, 10  # mean time between faults of a kind
 LONGEST_FROZEN_SECONDS = 6
@@ -115,10 +112,8 @@ def staged_on_citus(plan: Plan, workers: int) -> Iterator[Stage]:
     if reason := why_not():
         raise SystemExit(reason)
     with citus(workers) as cluster:
+        cluster.distribute()
         with connect(cluster.url) as connection:
-            migrate(connection)
-            make_role(connection, "sepu_service")
-            distribute(connection)
             holders = open_accounts(connection, plan.crowd)
         yield Stage(
             cluster.url,

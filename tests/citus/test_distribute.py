@@ -133,6 +133,17 @@ def test_a_function_that_lost_its_account_is_distributed_again(connection: Conne
     assert distribute(connection).distributed == ("meter_request",)
 
 
+def test_the_first_error_of_a_node_is_shown(connection: Connection) -> None:
+    """The caller is older than what it calls, so a node cannot create it first."""
+    create = "create function sepu.{}() returns integer language sql as 'select {}'"
+    for name, body in (("called", "1"), ("calling", "sepu.called()")):
+        connection.execute(create.format(name, body).encode())
+    connection.execute("drop function sepu.called()")
+    connection.execute(create.format("called", "1").encode())
+    with pytest.raises(SepuError, match=r"function sepu\.called\(\) does not exist"):
+        distribute(connection)
+
+
 def test_no_workers(connection: Connection) -> None:
     connection.execute("drop schema sepu cascade")
     connection.execute(

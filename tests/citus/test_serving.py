@@ -9,7 +9,6 @@ from uuid import uuid4
 
 import pytest
 from psycopg import Connection
-from psycopg.conninfo import make_conninfo
 from tests.citus.cluster import Citus
 from tests.citus.conftest import NO_JOIN
 from tests.citus.soak import frozen
@@ -26,7 +25,6 @@ from sepu.admin.distribute import distribute
 from sepu.admin.keys import IssuedKey
 from sepu.admin.usage import show_usage
 from sepu.database.opening import connect
-from sepu.database.roles import make_role
 
 pytestmark = pytest.mark.slow
 
@@ -37,14 +35,6 @@ CALLS = """
       join pg_proc p on p.oid = s.funcid
      where s.schemaname = 'sepu' and p.proargnames[1] = 'p_account_id'
 """
-
-
-@pytest.fixture
-def url(spoilt: Connection, other: Citus) -> str:
-    """The address of the other cluster, distributed, for the service's role."""
-    make_role(spoilt, "sepu_service")
-    distribute(spoilt)
-    return make_conninfo(other.url, user="sepu_service")
 
 
 def calls(url: str) -> int:

@@ -50,6 +50,8 @@ SERVES = {
     "key_secret",
     "probe",
     "broken_settings",
+    "nodes",
+    "node_state",
 }
 
 

@@ -3,11 +3,13 @@
 import asyncio
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from secrets import token_hex
 from typing import LiteralString
 
+import psycopg
 import pytest
 from psycopg import Connection, sql
 from psycopg.conninfo import make_conninfo
@@ -23,6 +25,7 @@ from sepu.admin.naming import AccountError
 from sepu.database.migrate import migrate
 from sepu.database.opening import connect
 from sepu.database.roles import make_role
+from sepu.database.settings import _clocks
 from sepu.metering.commands import PROBE
 
 UNSAFE = {
@@ -173,3 +176,19 @@ def test_a_command_keeps_its_level_of_isolation(own_url: str, role: str) -> None
         with connect(make_conninfo(own_url, user=role)) as session, session.transaction():
             assert session.execute("show transaction_isolation").fetchone() == ("read committed",)
             assert session.execute("show default_transaction_isolation").fetchone() == ("serializable",)
+
+
+def test_each_charge_on_citus_looks_at_the_same_settings(connection: Connection) -> None:
+    """check_node is one expression, because a query would cost each charge more."""
+    ((text,),) = connection.execute("select prosrc from pg_proc where oid = 'sepu.check_node'::regproc").fetchall()
+    looked_at = re.findall(r"current_setting\('(\w+)'\) <> all \('\{([^}]*)\}'\)", text)
+    needed = connection.execute("select name, array_to_string(accepted, ',') from sepu.needed_settings()").fetchall()
+    assert looked_at == needed
+    connection.execute("set synchronous_commit = off")
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="synchronous_commit is off instead of on or"):
+        connection.execute("select sepu.check_node()")
+
+
+def test_the_clock_that_differs_from_most_is_named() -> None:
+    found = list(_clocks({None: 0.0, "a:1": 3600.1, "b:1": 3600.2, "c:1": 3600.0}, "sepu_owner"))
+    assert [(each.node, each.setting, each.value) for each in found] == [(None, "clock", "-3600 s")]

@@ -10,9 +10,9 @@ _BLOCK = re.compile(r"^```(console|sql)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PROMPTS = ("# ", "$ ")
 
 
-def commands(page: str) -> Iterator[str]:
-    """Each command, without its prompt and output. A block of SQL is one command."""
-    for language, text in _BLOCK.findall((DOCS / page).read_text("utf-8")):
+def commands(page: str, part: str | None = None) -> Iterator[str]:
+    """Each command of a page or a part of it, without its prompt and output. A block of SQL is one command."""
+    for language, text in _BLOCK.findall((DOCS / page).read_text("utf-8") if part is None else part):
         if language == "sql":
             yield f"runuser -u postgres -- psql sepu --quiet <<'SQL'\n{text.rstrip()};\nSQL"
             continue

@@ -1,9 +1,12 @@
 """Checks for every account, period and meter that committed = pruned + Σ units of stored results, and that the
 pruned days, events, grants and credits are still there.
+
+Each audit is stored on every node of a Citus cluster. A node that lacks one was restored to an older state than the
+others: what it has adds up, but it lacks the charges answered since.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,7 +14,10 @@ from typing import Any
 import msgspec
 import psycopg
 
+from sepu.database.connection import BoundedConnection
+from sepu.database.nodes import NodeConnection, NodeFailure, other_nodes, own_state
 from sepu.database.statements import run
+from sepu.errors import SepuError
 
 
 class Difference(msgspec.Struct, frozen=True, rename="camel"):
@@ -54,6 +60,8 @@ class Audit(msgspec.Struct, frozen=True, rename="camel"):
     units: int
     """All that was ever charged: what the counters have committed."""
     differences: tuple[Difference, ...]
+    outdated_nodes: tuple[str, ...] = ()
+    """Nodes of a Citus cluster that lack earlier audits, so they are older than the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +75,31 @@ class AuditSummary:
 
 
 def audit(connection: psycopg.Connection) -> Audit:
-    """Compares every counter with the stored results, days, events and adjustments, in one snapshot, during traffic."""
+    """Compares every counter with the stored results, days, events and adjustments, in one snapshot, during traffic.
+
+    Raises:
+        SepuError: a node of a Citus cluster does not answer.
+    """
+    # Audits that run at the same time are stored on one node after the other, so read again what differs.
+    outdated = _outdated_nodes(connection) and _outdated_nodes(connection)
     ((counters, results, units, found),) = run(connection, "audit").fetchall()
-    return Audit(counters, results, units, tuple(Difference(*each) for each in sorted(found, key=_counter)))
+    return Audit(counters, results, units, tuple(Difference(*each) for each in sorted(found, key=_counter)), outdated)
+
+
+def _outdated_nodes(connection: psycopg.Connection) -> tuple[str, ...]:
+    nodes = other_nodes(connection)
+    if not nodes:
+        return ()
+    assert isinstance(connection, BoundedConnection)  # noqa: S101
+    states = {"the coordinator": own_state(connection)}
+    with closing(NodeConnection(connection.another)) as asking:
+        for node in nodes:
+            state = asking.state(node)
+            if isinstance(state, NodeFailure):
+                raise SepuError(f"the node {node}: {state.reason}; its accounts were not read")
+            states[node] = state
+    most = max(state.audits for state in states.values())
+    return tuple(node for node, state in states.items() if state.audits != most)
 
 
 def record_audit(connection: psycopg.Connection, found: Audit) -> None:

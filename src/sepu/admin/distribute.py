@@ -5,12 +5,15 @@ idle. So this checks Citus's plan of each call.
 """
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 
 from sepu.database import statements
+from sepu.database.settings import BrokenSetting, broken_nodes
 from sepu.errors import SepuError
 from sepu.metering.commands import UNAUTHORIZED, Charge, Command, admit, meter_request, read_usage
 from sepu.metering.key_format import Credential
@@ -28,7 +31,8 @@ def distribute(connection: psycopg.Connection) -> Distribution:
     """Distributes the remaining tables, all or nothing, and checks that calls are delegated to every worker.
 
     Raises:
-        SepuError: this is not Citus, it has no workers, a table has no account, or calls are not delegated.
+        SepuError: this is not Citus, it has no workers, a table has no account, calls are not delegated, or a node does
+            not serve a role as it should.
     """
     with connection.transaction():
         statements.run(connection, "lock_migrations")
@@ -39,14 +43,41 @@ def distribute(connection: psycopg.Connection) -> Distribution:
         if strays := _names(connection, "read_strays"):
             raise SepuError(f"{', '.join(strays)} cannot be distributed: there is no account_id")
         due = _names(connection, "read_undistributed")
-        connection.execute(statements.distribution())
+        with _first_error(connection):
+            connection.execute(statements.distribution())
         if left := _names(connection, "read_undistributed"):
             raise SepuError(f"Citus did not distribute {', '.join(left)} by account")
+    if broken := broken_nodes(connection):
+        raise SepuError("\n  ".join(["not all nodes can serve; see: sepu db check", *map(_sentence, broken)]))
     workers = []
     for worker, account_id in statements.run(connection, "read_probes").fetchall():
         _check_delegation(connection, worker, account_id)
         workers.append(worker)
     return Distribution(tuple(due), tuple(workers))
+
+
+@contextmanager
+def _first_error(connection: psycopg.Connection) -> Iterator[None]:
+    """Raises what a node refused first. Citus only warns of it, and then raises that the transaction was aborted."""
+    warnings: list[str] = []
+
+    def remember(diagnostic: psycopg.errors.Diagnostic) -> None:
+        if diagnostic.severity_nonlocalized == "WARNING":
+            warnings.append(" ".join(filter(None, (diagnostic.message_primary, diagnostic.context))))
+
+    connection.add_notice_handler(remember)
+    try:
+        yield
+    except psycopg.errors.InFailedSqlTransaction as error:
+        if not warnings:
+            raise
+        raise SepuError(f"Citus could not distribute: {' '.join(warnings[0].split())}") from error
+    finally:
+        connection.remove_notice_handler(remember)
+
+
+def _sentence(broken: BrokenSetting) -> str:
+    return f"{broken.node or 'this node'}, {broken.role}: {broken.setting} is {broken.value} instead of {broken.needed}"
 
 
 def delegated_commands(account_id: str) -> dict[str, Command[Any]]:

@@ -49,7 +49,7 @@ def audit(as_json: bool, metrics_file: Path | None, database_url: str | None, st
             ending = {f"{days}d": count_ending(connection, timedelta(days=days)) for days in ENDING_DAYS}
     except SepuError as error:
         fail(error, _UNCHECKED)
-    status = _DIFFERENT if found.differences else 0
+    status = _DIFFERENT if found.differences or found.outdated_nodes else 0
     try:
         if as_json:
             echo_json(found)
@@ -80,12 +80,17 @@ def _gauges(found: Audit, ending: Mapping[str, tuple[int, int]]) -> dict[tuple[s
         ("sepu_keys_ending", "Valid keys that end within this time, by themselves or with their account."): keys,
         ("sepu_accounts_ending", "Active accounts that end within this time."): accounts,
         ("sepu_audit_differences", "Counters that differ from their stored results."): len(found.differences),
+        ("sepu_audit_outdated_nodes", "Nodes of a Citus cluster that are older than the others."): len(
+            found.outdated_nodes
+        ),
         ("sepu_audit_timestamp_seconds", "When the ledger was last checked."): time.time(),
     }
 
 
 def _show(found: Audit) -> None:
     echo_rows((), map(msgspec.structs.asdict, found.differences), "table", nothing=None)
+    for node in found.outdated_nodes:
+        echo(f"{node} lacks earlier audits: it was restored to an older state, without the charges answered since")
     echo(
         f"{found.counters} counters, {found.results} stored results, {found.units} units: "
         + (f"{len(found.differences)} differences" if found.differences else "it adds up")

@@ -78,8 +78,9 @@ class _Finding:
     setting: str
     value: str
     needed: str
-    set_by: str
+    set_by: str | None
     repair: str | None
+    node: str | None = None
 
 
 @db.command("check", epilog=example("db check"))
@@ -90,7 +91,8 @@ def check_settings(connection: Connection, form: Form | None, managed: bool) -> 
     """Check that no setting, right or session of Postgres breaks a promise.
 
     Checks the settings of this role and of each role that serves, what every role may do by default, the limits of the
-    roles with a purpose, and who has held locks for over a minute. Run by the owner of the schema. Exit status: 0, all
+    roles with a purpose, and who has held locks for over a minute. On Citus, also connects to each other node as each of
+    these roles, and compares the clocks. Run by the owner of the schema. Exit status: 0, all
     is right; 1, it lists what is not, and the statements that mend it.
     """
     left = left_open(connection)
@@ -118,7 +120,7 @@ def check_settings(connection: Connection, form: Form | None, managed: bool) -> 
 
 
 def _broken_setting(broken: BrokenSetting) -> _Finding:
-    return _Finding(broken.role, broken.setting, broken.value, broken.needed, broken.set_by, None)
+    return _Finding(broken.role, broken.setting, broken.value, broken.needed, broken.set_by, None, broken.node)
 
 
 def _open_right(right: OpenRight) -> _Finding:

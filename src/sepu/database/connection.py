@@ -1,6 +1,7 @@
 """Limits the time of each statement on connections to Postgres, and opens snapshots."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -36,6 +37,14 @@ class UnsafeSettingsError(psycopg.OperationalError):
         super().__init__(f"{broken}; see: sepu db check")
 
 
+class NodeSilentError(psycopg.OperationalError):
+    """A node of a Citus cluster does not answer, so a statement that needs it would wait for it."""
+
+    def __init__(self, node: str) -> None:
+        """Takes the node as `host:port`."""
+        super().__init__(f"the node {node} does not answer")
+
+
 class BoundedConnection(psycopg.Connection[Any]):
     """Closes itself when an answer is late, because the server may still be executing the statement.
 
@@ -45,15 +54,36 @@ class BoundedConnection(psycopg.Connection[Any]):
     """
 
     statement_seconds: float | None = limits.database.STATEMENT_SECONDS
+    another: Callable[[], "BoundedConnection"]
+    """Connects to the same database; its statements may take no longer than the service's."""
+
+    while_slow: Callable[[], bool] | None = None
+    """Called during a statement every `SLOW_SECONDS`, until it returns False. If it raises, the connection closes."""
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
         """Waits for a statement; psycopg calls it."""
         try:
-            return waiting.wait(gen, self.pgconn.socket, interval, timeout or self.statement_seconds)
+            return waiting.wait(self._watched(gen), self.pgconn.socket, interval, timeout or self.statement_seconds)
         except BaseException:
             if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
                 self.pgconn.finish()
             raise
+
+    def _watched(self, gen: PQGen[T]) -> PQGen[T]:
+        """Passes on what the statement waits for, and calls `while_slow` if it waits for long."""
+        due = time.monotonic() + limits.database.SLOW_SECONDS
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if not ready and self.while_slow is not None and time.monotonic() >= due:
+                    if not self.while_slow():
+                        self.while_slow = None
+                    due = time.monotonic() + limits.database.SLOW_SECONDS
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 @dataclass(frozen=True, slots=True)

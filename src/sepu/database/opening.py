@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import psycopg
 from psycopg.conninfo import make_conninfo
 
 from sepu import limits
-from sepu.database.connection import BoundedConnection
+from sepu.database import nodes
+from sepu.database.connection import BoundedConnection, NodeSilentError
 from sepu.database.embedded import embedded_postgres
 from sepu.database.hosts import Hosts, SettingsError
 from sepu.database.migrate import MigrationError, migrate, pending
@@ -92,6 +93,8 @@ def connect(url: str, statement_seconds: float | None = None) -> psycopg.Connect
     read_every_time(connection)
     connection.statement_seconds = statement_seconds
     connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # whatever the role's default is
+    connection.another = another = partial(_hosts(url).connect, BoundedConnection)
+    connection.while_slow = nodes.Watch(another)
     return connection
 
 
@@ -113,9 +116,10 @@ def clear_errors() -> Iterator[None]:
 
 
 def _reason(error: psycopg.Error) -> str:
-    if isinstance(error, SettingsError):
+    if isinstance(error, SettingsError | NodeSilentError):
         return str(error)
     if error.sqlstate is not None:
-        return f"the database refused: {' '.join((error.diag.message_primary or '').split())}"
+        where = f", on {found[0]}" if (found := nodes.failed_on(error)) else ""
+        return f"the database refused{where}: {' '.join((error.diag.message_primary or '').split())}"
     reached = "cannot be reached" if isinstance(error, psycopg.OperationalError) else "has or gets an unreadable value"
     return f"the database {reached}: {' '.join(str(error).split())}"

@@ -14,6 +14,13 @@ CONNECT_SECONDS = 2
 # The same for an operator's command, which waits longer for an only host and for a slow answer.
 OPERATOR_CONNECT_SECONDS = 5
 OPERATOR_SILENT_SECONDS = 30
+# For a node of a Citus cluster to answer an operator's command.
+NODE_SECONDS = 5.0
+# A command whose statement takes longer looks whether all nodes of the cluster answer, and again each time. If one does
+# not, twice in a row, the command ends.
+SLOW_SECONDS = 5.0
+# Between the clocks of two nodes. Time synchronisation keeps them within milliseconds; a look takes less than a second.
+CLOCK_SECONDS = 5.0
 # For a command to check the schema of an external database.
 SCHEMA_SECONDS = 5.0
 # Between two attempts to connect: the service is back within a second of the database, and many workers do not overload

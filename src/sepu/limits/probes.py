@@ -6,3 +6,7 @@ PROBE_SECONDS = 1.0
 LOOK_SECONDS = 5.0
 # An older answer says nothing about the database.
 LOOKED_SECONDS = 3 * LOOK_SECONDS
+# Between two looks of a worker at the nodes of a Citus cluster. Each look connects to each node.
+NODES_SECONDS = 10.0
+# An older look says nothing about a node.
+NODES_LOOKED_SECONDS = 3 * NODES_SECONDS

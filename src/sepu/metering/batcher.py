@@ -23,6 +23,7 @@ from sepu.metering.commands import PROBE, Command, Probed
 from sepu.metering.failure import LedgerUnavailable, report_failure, report_fault
 from sepu.metering.fair_queue import Done, PendingCall
 from sepu.metering.lanes import BatchLane, Hooks, Lane
+from sepu.metering.nodes import NodeWatch
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import Session, SessionLost
 
@@ -31,6 +32,8 @@ from sepu.metering.session import Session, SessionLost
 BATCH_SESSIONS = 2
 SINGLE_SESSIONS = 3
 PROBE_SESSIONS = 1
+# For looks at the nodes of a Citus cluster.
+NODE_SESSIONS = 1
 
 # SQLSTATE classes of errors that one call in a batch can cause: bad data, a constraint, a deadlock, a lock timeout.
 _ONE_IS_TO_BLAME = ("22", "23", "40", "55")
@@ -62,7 +65,13 @@ class Batcher:
         self.batches = BatchLane(hooks) if join else Lane(hooks, SINGLE_SESSIONS)
         self.singles = Lane(hooks, SINGLE_SESSIONS if join else BATCH_SESSIONS, closes_idle=True)
         self.probes = Lane(hooks, PROBE_SESSIONS)
-        self._lanes: tuple[Lane, ...] = (self.batches, self.singles, self.probes)
+        self.nodes = NodeWatch(self._loop.time, self._observer)
+        self.nodes.lane = Lane(
+            Hooks(self._loop, self._open_session, self.nodes.settle, self._connected, self._observer),
+            NODE_SESSIONS,
+            closes_idle=True,
+        )
+        self._lanes: tuple[Lane, ...] = (self.batches, self.singles, self.probes, self.nodes.lane)
         self.isolated: dict[str, float] = {}  # when each account's isolation ends
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._is_settling = False
@@ -180,8 +189,7 @@ class Batcher:
         _call_back(call.done, answer)
 
     def _sweep_later(self) -> None:
-        batches, singles, probes = self._lanes
-        waiting = batches.queue.accounts or singles.queue.accounts or probes.queue.accounts
+        waiting = any(lane.queue.accounts for lane in self._lanes)
         if self._sweep_timer is None and (waiting or self.isolated):
             self._sweep_timer = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
 
@@ -221,6 +229,8 @@ class Batcher:
             self._learn_secret(answer.key_secret)
             if answer.broken_settings is not None:
                 report_failure(UnsafeSettingsError(answer.broken_settings), self._observer)
+            self.nodes.look_if_due(answer.nodes)
+            self._sweep_later()
         self._observer.probed(self._is_ready)
         if not self._is_ready:
             self.probes.disconnect()  # perhaps no longer the primary; the next probe finds the new one

@@ -42,11 +42,15 @@ class UsageReport(msgspec.Struct, frozen=True):
 
 
 class Probed(msgspec.Struct, frozen=True):
-    """A probe's findings, including the secret for key tags and any settings that break a guarantee."""
+    """A probe's findings, including the secret for key tags and any settings that break a guarantee.
+
+    `nodes` are the other nodes of a Citus cluster, as `host:port`.
+    """
 
     has_migrations: bool
     key_secret: bytes
     broken_settings: str | None
+    nodes: tuple[str, ...] = ()
 
     @property
     def is_ready(self) -> bool:
@@ -130,8 +134,8 @@ def meter_request(credential: Credential, idempotency_key: str, charge: Charge, 
 
 
 def _read_probed(rows: Sequence[Row]) -> Probed:
-    ((_, key_secret, broken_settings),) = rows
-    return Probed(migrate.holds_migrations(rows), key_secret, broken_settings)
+    ((_, key_secret, broken_settings, nodes),) = rows
+    return Probed(migrate.holds_migrations(rows), key_secret, broken_settings, tuple(nodes.split(",")) if nodes else ())
 
 
 def _read_value(rows: Sequence[Row]) -> Any:  # noqa: ANN401

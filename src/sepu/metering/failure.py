@@ -9,6 +9,7 @@ import psycopg
 
 from sepu.database.connection import StandbySilentError, UnsafeSettingsError
 from sepu.database.hosts import SettingsError
+from sepu.database.nodes import failed_on
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import SessionLost, UnreadableValueError
 
@@ -25,6 +26,8 @@ _KNOWN_CAUSE = re.compile(
     r"|the first statement was not answered"
     rf'|definition of service "{_HOST}" not found'
 )
+# What sepu.check_node raises.
+_UNSAFE = re.compile(r"\w+ is [\w ]{1,40} instead of [\w ,]{1,900}")
 _OURS = {
     SessionLost: "the server closed the connection, or did not answer in time",
     TimeoutError: "could not connect in time",
@@ -39,7 +42,8 @@ class LedgerUnavailable(Exception):  # noqa: N818  (named for the state, as the 
 def report_failure(error: Exception, observer: LedgerObserver) -> None:
     """Logs the kind and cause of a failure, but never a row or a password, and reports it to the observer."""
     sqlstate: str = getattr(error, "sqlstate", None) or ""
-    log.error("ledger unavailable: %s%s", type(error).__name__, f" {sqlstate}" if sqlstate else _cause(error))
+    cause = f" {sqlstate}{_node(error)}" if isinstance(error, psycopg.Error) and sqlstate else _cause(error)
+    log.error("ledger unavailable: %s%s", type(error).__name__, cause)
     observer.call_failed(sqlstate)
 
 
@@ -47,6 +51,16 @@ def report_fault(raised: BaseException, what: str = "a callback failed") -> None
     """Logs our own fault with its stack frames, but without its message, which could quote the input."""
     frames = "".join(traceback.format_tb(raised.__traceback__))
     log.error("%s: %s\n%s", what, type(raised).__name__, frames.rstrip())
+
+
+def _node(error: psycopg.Error) -> str:
+    """Returns the node of a Citus cluster on which the statement failed, and why it could not run there, if known."""
+    if (found := failed_on(error)) is None:
+        return ""
+    node, cause = found
+    message = error.diag.message_primary or ""
+    cause = cause or (message if _UNSAFE.fullmatch(message) else "")
+    return f" on {node}" + (f": {cause}" if cause else "")
 
 
 def _cause(error: Exception) -> str:

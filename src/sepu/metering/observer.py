@@ -1,5 +1,7 @@
 """What the ledger reports to the metrics."""
 
+from collections.abc import Mapping
+
 
 class LedgerObserver:
     """Observes commands and the statements that carry them. This base class does nothing."""
@@ -18,6 +20,9 @@ class LedgerObserver:
 
     def probed(self, ready: bool) -> None:
         """Reports whether a charge can be committed now."""
+
+    def looked_at_nodes(self, problems: Mapping[str, str]) -> None:
+        """Reports each node of a Citus cluster, and in a few words what keeps it from committing charges, or ""."""
 
     def connected(self) -> None:
         """Counts a new connection to the database."""

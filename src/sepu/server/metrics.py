@@ -6,6 +6,7 @@ the counts. PERF: its counters for several processes would take three times as m
 leave files of dead workers behind.
 """
 
+import json
 import mmap
 import os
 import signal
@@ -52,6 +53,8 @@ _CLIENT_SECONDS = 5.0  # how long to wait for a scraper's request
 # More workers than anybody runs, even during a reload. The system allocates no memory for unused blocks.
 BLOCKS = 1024
 _BLOCK_BYTES = 8 * 1024
+# The nodes of a Citus cluster that a worker looked at, as JSON. Further nodes are left out.
+_NODES_BYTES = 16 * 1024
 
 
 class _Histogram:
@@ -84,6 +87,8 @@ class _Layout:
         self.starts = self._cell()
         self.connections = self._cell()
         self.dropped = self._cell()
+        self.looked = self._cell()
+        self.nodes = self._cell()  # bytes of the nodes; negative while they are being written
         self.requests = {(endpoint, status): self._cell() for endpoint in _ENDPOINTS for status in _STATUSES}
         self.refusals = {code: self._cell() for code in ERRORS}
         self.units = {meter: self._cell() for meter in METERS}
@@ -118,8 +123,9 @@ _LAYOUT = _Layout()
 class Counts(LedgerObserver):
     """Counts for one worker."""
 
-    def __init__(self, cells: "memoryview[float]") -> None:
+    def __init__(self, cells: "memoryview[float]", nodes: "memoryview[int]") -> None:
         self._cells = cells
+        self._nodes = nodes
         self._lock = Lock()  # for gthread's threads
 
     def replied(
@@ -175,6 +181,19 @@ class Counts(LedgerObserver):
             self._cells[_LAYOUT.database] = _DATABASE_STATES.index("answers" if ready else "fails")
             self._cells[_LAYOUT.probed] = time.monotonic()
 
+    def looked_at_nodes(self, problems: Mapping[str, str]) -> None:
+        """Records the nodes of a Citus cluster, and the time of the look. Nodes with a problem come first."""
+        text = b""
+        for kept in range(len(problems), -1, -1):
+            text = json.dumps(sorted(problems.items(), key=lambda each: not each[1])[:kept]).encode()
+            if len(text) <= _NODES_BYTES:
+                break
+        with self._lock:
+            self._cells[_LAYOUT.nodes] = -1
+            self._nodes[: len(text)] = text
+            self._cells[_LAYOUT.nodes] = len(text)
+            self._cells[_LAYOUT.looked] = time.monotonic()
+
     def connected(self) -> None:
         """Counts a new connection."""
         self._count(_LAYOUT.connections)
@@ -190,6 +209,8 @@ class Blocks:
     def __init__(self) -> None:
         memory = memoryview(mmap.mmap(-1, BLOCKS * _BLOCK_BYTES))
         self._blocks = [memory[start : start + _BLOCK_BYTES].cast("d") for start in range(0, len(memory), _BLOCK_BYTES)]
+        memory = memoryview(mmap.mmap(-1, BLOCKS * _NODES_BYTES))
+        self._nodes = [memory[start : start + _NODES_BYTES] for start in range(0, len(memory), _NODES_BYTES)]
 
     def take(self) -> int:
         """Returns the number of a block for a new worker. If none is free, workers share the last and may miscount."""
@@ -202,12 +223,12 @@ class Blocks:
 
     def give_back(self, number: int) -> None:
         """Clears the state of a dead worker, and keeps its counts."""
-        for cell in (_LAYOUT.live, _LAYOUT.database, _LAYOUT.in_progress):
+        for cell in (_LAYOUT.live, _LAYOUT.database, _LAYOUT.in_progress, _LAYOUT.looked):
             self._blocks[number][cell] = 0
 
     def counts(self, number: int) -> Counts:
         """Returns the counts of a block's worker."""
-        return Counts(self._blocks[number])
+        return Counts(self._blocks[number], self._nodes[number])
 
     def read(self) -> tuple[list[float], list[str]]:
         """Returns the sums of all cells, and each live worker's database state, if its last probe is recent."""
@@ -223,6 +244,20 @@ class Blocks:
             if cells[_LAYOUT.live]
         ]
         return [sum(values) for values in zip(*used, strict=True)] or [0.0] * (_BLOCK_BYTES // 8), states
+
+    def nodes(self) -> dict[str, set[str]]:
+        """Returns by node the problems that live workers found lately; the empty set if they found none."""
+        found: dict[str, set[str]] = {}
+        oldest = max(time.monotonic() - limits.probes.NODES_LOOKED_SECONDS, 0.0)
+        for cells, text in zip(self._blocks, self._nodes, strict=True):
+            if not cells[_LAYOUT.starts]:
+                break
+            if cells[_LAYOUT.looked] <= oldest or (size := int(cells[_LAYOUT.nodes])) < 0:
+                continue
+            with suppress(ValueError):  # the worker has just begun to write other text
+                for node, problem in json.loads(bytes(text[:size])):
+                    found.setdefault(node, set()).update({problem} - {""})
+        return found
 
 
 class WorkerCollector(Collector):
@@ -282,6 +317,15 @@ class WorkerCollector(Collector):
         for state in _DATABASE_STATES:
             workers.add_metric([state], states.count(state))
         yield workers
+        nodes = GaugeMetricFamily(
+            "sepu_node_ready",
+            "Whether charges could be committed lately on a node of a Citus cluster; if not, why.",
+            labels=["node", "problem"],
+        )
+        for node, problems in self._blocks.nodes().items():
+            for problem in problems or {""}:
+                nodes.add_metric([node, problem], float(not problem))
+        yield nodes
         yield CounterMetricFamily("sepu_workers_started", "Workers forked.", total[_LAYOUT.starts])
         yield CounterMetricFamily("sepu_log_lines_dropped", "Lost lines of the log.", total[_LAYOUT.dropped])
 

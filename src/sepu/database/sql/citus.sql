@@ -44,6 +44,7 @@ begin
         select p.oid, p.prosecdef and p.proargnames[1] = 'p_account_id'
           from pg_proc p
          where p.pronamespace = 'sepu'::regnamespace
+         order by p.oid
     loop
         -- Citus 13.2.2 and 14.0.1 keep a copy of a generic plan for each execution, about 220 KiB a charge, until the
         -- session ends (citus#8824). They do not keep custom plans, which cost the same. Set this each time, because a

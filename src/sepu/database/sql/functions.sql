@@ -18,7 +18,8 @@
 --   count_request -> is_limited
 --   read_usage    -> read_usage_one -> authenticate, count_request
 --   admit         -> admit_one      -> authenticate, count_request
---   broken_settings -> needed_settings
+--   broken_settings, node_state -> needed_settings
+--   meter_request -> check_node, on Citus
 -- All six call check_instant, unless the instant is their own now(): an expression with fewer parts takes less.
 
 
@@ -336,7 +337,8 @@ end $$;
 --   session_replication_role: `replica` turns foreign keys off.
 --   track_activities: if off, nothing shows that commits are waiting for a silent standby.
 --   zero_damaged_pages, ignore_checksum_failure: if on, damaged rows go missing or are read as is.
---   fsync, full_page_writes: if off, an answered charge can be lost. They are server-wide: `sepu db check` checks them.
+--   fsync, full_page_writes: if off, an answered charge can be lost. They are server-wide: `sepu db check` checks them,
+--     and each charge on a worker of a Citus cluster.
 create or replace function sepu.needed_settings() returns table (name text, accepted text[], inherited boolean)
 language sql immutable as $$
     values ('default_transaction_isolation', array['read committed'], true),
@@ -348,6 +350,28 @@ language sql immutable as $$
            ('fsync', array['on'], false),
            ('full_page_writes', array['on'], false)
 $$;
+
+
+-- Refuses to charge on a worker of a Citus cluster whose settings break a guarantee. The service's own sessions are on
+-- the coordinator, so they do not see these. This is one expression, which Postgres evaluates without a query, because
+-- each charge pays for it. A test compares it with needed_settings.
+create or replace function sepu.check_node() returns void language plpgsql stable as $$
+begin
+    if current_setting('default_transaction_isolation') <> all ('{read committed}')
+       or current_setting('synchronous_commit') <> all ('{on,remote_apply}')
+       or current_setting('session_replication_role') <> all ('{origin,local}')
+       or current_setting('track_activities') <> all ('{on}')
+       or current_setting('zero_damaged_pages') <> all ('{off}')
+       or current_setting('ignore_checksum_failure') <> all ('{off}')
+       or current_setting('fsync') <> all ('{on}')
+       or current_setting('full_page_writes') <> all ('{on}') then
+        raise exception using errcode = '55000', message = (
+            select string_agg(format('%s is %s instead of %s', n.name, current_setting(n.name),
+                                     array_to_string(n.accepted, ' or ')), ', ')
+              from sepu.needed_settings() n
+             where current_setting(n.name) <> all (n.accepted));
+    end if;
+end $$;
 
 
 -- 2. Functions that the service calls.
@@ -436,6 +460,10 @@ create or replace function sepu.meter_request(
 begin
     if p_now is distinct from now() then
         perform sepu.check_instant(p_now);
+        -- On a worker of a Citus cluster: p_now is the coordinator's instant.
+        if current_setting('citus.shard_count', true) is not null then
+            perform sepu.check_node();
+        end if;
     end if;
     return sepu.meter_one(
         p_account_id, p_key_hash, p_idempotency_key, p_fingerprint, p_meter, p_units, p_body, p_request_id, p_now);
@@ -483,14 +511,50 @@ begin
 end $$;
 
 -- Returns which settings of this session break a guarantee, as text for the log; null if none does.
-create or replace function sepu.broken_settings() returns text language sql stable security definer
+create or replace function sepu.broken_settings(out broken text) language plpgsql stable security definer
   set search_path = pg_catalog, pg_temp as $$
+begin
     select format('role %I in database %I: ', session_user, current_database())
            || string_agg(format('%s is %s instead of %s', n.name, current_setting(n.name),
                                 array_to_string(n.accepted, ' or ')), ', ')
+      into broken
       from sepu.needed_settings() n
-     where n.inherited and current_setting(n.name) <> all (n.accepted)
-$$;
+     where n.inherited and current_setting(n.name) <> all (n.accepted);
+end $$;
+
+-- Returns a Citus cluster's other nodes, as `host:port`; null without Citus.
+create or replace function sepu.nodes(out nodes text) language plpgsql stable security definer
+  set search_path = pg_catalog, pg_temp as $$
+begin
+    if to_regclass('pg_catalog.pg_dist_node') is not null then
+        select string_agg(format('%s:%s', n.nodename, n.nodeport), ',' order by n.nodeid) into nodes
+          from pg_dist_node n
+         where n.isactive and n.noderole = 'primary' and n.groupid <> (select g.groupid from pg_dist_local_group g);
+    end if;
+end $$;
+
+-- Returns the state of the node that runs this, for the session's role: each setting that breaks a guarantee, with its
+-- value, the accepted values and its source; the seconds by which this node's clock is ahead of p_sent, another node's
+-- instant; and how many audits are stored here, and when the latest was. Each node stores all audits, so a node that
+-- lacks some was restored to an older state.
+create or replace function sepu.node_state(p_sent timestamptz, p_now timestamptz default now(), out state json)
+language plpgsql stable security definer
+  set search_path = pg_catalog, pg_temp as $$
+declare
+    v_broken  json;
+    v_ahead   numeric := extract(epoch from p_now - p_sent);
+    v_audits  bigint;
+    v_audited numeric;
+begin
+    select json_agg(json_build_array(n.name, current_setting(n.name), array_to_string(n.accepted, ' or '),
+                                     (select s.source from pg_settings s where s.name = n.name)))
+      into v_broken
+      from sepu.needed_settings() n
+     where current_setting(n.name) <> all (n.accepted);
+    select count(*), extract(epoch from max(a.audited_at)) into v_audits, v_audited from sepu.audit_run a;
+    state := json_build_object('broken', coalesce(v_broken, '[]'), 'ahead', v_ahead, 'audits', v_audits,
+                               'audited', v_audited);
+end $$;
 
 -- Writes as a charge does, but not to customers' rows, and returns the applied migrations, or null if all rows of
 -- sepu.probe are locked. If Postgres cannot write, its error says why.

@@ -41,6 +41,12 @@ select p.proname
        end is not true
  order by 1
 
+-- name: read_nodes
+select sepu.nodes()
+
+-- name: read_state
+select sepu.node_state(now())
+
 -- name: read_probes
 -- For each worker that holds accounts, an account id that would be placed there. The account need not exist.
 select distinct on (n.nodeid) format('%%s:%%s', n.nodename, n.nodeport) as node, 'probe' || i as account_id

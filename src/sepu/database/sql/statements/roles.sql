@@ -18,7 +18,7 @@ select datname, pg_has_role(datdba, 'USAGE') from pg_database where datname = cu
 -- All that a service needs, and nothing else: to call what requests call, and to read the applied migrations.
 grant usage on schema sepu to {role};
 grant select on sepu.migration to {role};
-grant execute on function sepu.probe, sepu.key_secret, sepu.broken_settings to {role};
+grant execute on function sepu.probe, sepu.key_secret, sepu.broken_settings, sepu.nodes, sepu.node_state to {role};
 grant execute on function sepu.admit, sepu.read_usage, sepu.meter_request to {role};
 grant execute on function sepu.admit_each, sepu.read_usage_each, sepu.meter_request_each to {role}
 
