@@ -154,14 +154,13 @@ def citus(workers: int = 2) -> Iterator[Citus]:
                 connection.execute(f"create role {role} login".encode())
         for command in database_commands():
             running.run(command)
-        here = running.workers
+        here = running.workers  # they create the database
         for command in steps("**3. Create the cluster.**", "**4. Distribute the tables.**"):
             if "create extension" in command:
-                here = (running.coordinator, *running.workers)
-            for node in here:
-                running.run(command, node)
-            if "create extension" in command:
                 here = (running.coordinator,)
+            of_all = "create extension" in command or "close-public" in command
+            for node in (running.coordinator, *running.workers) if of_all else here:
+                running.run(command, node)
         for node in nodes[3:]:
             running = running_with(running, node)
         yield running
@@ -174,5 +173,6 @@ def running_with(cluster: Citus, node: Node) -> Citus:
         found.run(command, node)
     found.run('psql sepu -c "create extension citus"', node)
     for command in steps("**Another worker**", "`db check` connects"):
-        found.run(re.sub(r"'10\.0\.0\.13', 5432", f"'127.0.0.1', {node.port}", command))
+        command = re.sub(r"'10\.0\.0\.13', 5432", f"'127.0.0.1', {node.port}", command)
+        found.run(command, node if "close-public" in command else None)
     return found

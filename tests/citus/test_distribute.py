@@ -135,11 +135,13 @@ def test_a_function_that_lost_its_account_is_distributed_again(connection: Conne
 
 def test_the_first_error_of_a_node_is_shown(connection: Connection) -> None:
     """The caller is older than what it calls, so a node cannot create it first."""
+    connection.execute("set citus.enable_ddl_propagation = off")  # as if they were there before Citus
     create = "create function sepu.{}() returns integer language sql as 'select {}'"
     for name, body in (("called", "1"), ("calling", "sepu.called()")):
         connection.execute(create.format(name, body).encode())
     connection.execute("drop function sepu.called()")
     connection.execute(create.format("called", "1").encode())
+    connection.execute("reset citus.enable_ddl_propagation")
     with pytest.raises(SepuError, match=r"function sepu\.called\(\) does not exist"):
         distribute(connection)
 

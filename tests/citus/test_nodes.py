@@ -83,8 +83,8 @@ def test_an_unsafe_node_charges_nobody_and_is_named(url: str, spoilt: Connection
     wrong = other.workers[0]
     of_wrong, of_other = accounts_of(spoilt, other)
     metrics = f"127.0.0.1:{free_port()}"
-    options = (*NO_JOIN, "--workers", "1", "--metrics-bind", metrics)
-    with serving("uvloop", url, options=options) as server:
+    options = (*NO_JOIN, "--metrics-bind", metrics)
+    with serving("uvloop", url, workers=1, options=options) as server:
         for setting, value in UNSAFE.items():
             with unsafe(wrong, setting):
                 until(lambda: server.match(of_wrong, "key-0001").status == 503)
@@ -111,13 +111,12 @@ def test_an_unsafe_node_charges_nobody_and_is_named(url: str, spoilt: Connection
 def test_a_node_that_refuses_the_service_is_named(spoilt: Connection, other: Citus) -> None:
     """As a worker that was added without the grants of the others: its owner can do everything."""
     wrong = other.workers[0]
-    revoke, grant = (
-        "{} connect on database sepu {} public".format(*each) for each in (("revoke", "from"), ("grant", "to"))
-    )
+    revoke = "revoke connect on database sepu from sepu_service"
+    grant = "grant connect on database sepu to sepu_service"
     with on_node(wrong, revoke, undo=(grant,)):
         (found,) = check(other)
         assert (found["node"], found["role"], found["setting"]) == (name(wrong), "sepu_service", "connection")
-        assert found["needed"] == "grant connect on database sepu to sepu_service"
+        assert found["needed"] == grant
         with pytest.raises(SepuError, match=f"{name(wrong)}, sepu_service: connection"):
             distribute(spoilt)
     revoke = "revoke execute on function sepu.node_state from sepu_service"
@@ -132,7 +131,7 @@ def test_a_dead_or_frozen_node_is_named(url: str, spoilt: Connection, other: Cit
     wrong = other.workers[0]
     of_wrong, _ = accounts_of(spoilt, other)
     metrics = f"127.0.0.1:{free_port()}"
-    options = (*NO_JOIN, "--workers", "1", "--metrics-bind", metrics)
+    options = (*NO_JOIN, "--metrics-bind", metrics)
 
     def seen(problem: str) -> None:
         until(lambda: sample(metrics, "sepu_node_ready", node=name(wrong)) == 0, seconds=40)
@@ -147,15 +146,19 @@ def test_a_dead_or_frozen_node_is_named(url: str, spoilt: Connection, other: Cit
             assert name(wrong) in done.stderr
         assert f"node {name(wrong)}: {problem}" in server.log.read_text()
 
-    with serving("uvloop", url, options=options) as server:
+    with serving("uvloop", url, workers=1, options=options) as server:
         until(lambda: sample(metrics, "sepu_node_ready", node=name(wrong)) == 1, seconds=40)
         with frozen(wrong):
             seen("no answer")
         until(lambda: sample(metrics, "sepu_node_ready", node=name(wrong)) == 1, seconds=40)
         wrong.stop("immediate")
         try:
-            assert server.match(of_wrong, "key-0001").status == 503
-            assert f"08006 on {name(wrong)}: " in server.log.read_text()
+            until(
+                lambda: (
+                    server.match(of_wrong, "key-0001").status == 503
+                    and f"08006 on {name(wrong)}: " in server.log.read_text()
+                )
+            )
             seen("failed to connect")
         finally:
             wrong.start("127.0.0.1")

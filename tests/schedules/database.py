@@ -358,7 +358,7 @@ class Database:
 
     def _execute(self, transaction: Transaction) -> bool:
         """Decides every call; returns whether no row that it needs is held."""
-        transaction.rows = [] if transaction.calls else [[(_APPLIED, self.key_secret, None)]]
+        transaction.rows = [] if transaction.calls else [[(_APPLIED, self.key_secret, None, None)]]
         for position, call in enumerate(transaction.calls, 1):
             is_valid = not call.command.parameters[1].is_revoked
             if is_valid and call.account in self.locked:

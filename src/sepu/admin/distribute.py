@@ -47,12 +47,19 @@ def distribute(connection: psycopg.Connection) -> Distribution:
             connection.execute(statements.distribution())
         if left := _names(connection, "read_undistributed"):
             raise SepuError(f"Citus did not distribute {', '.join(left)} by account")
+    workers, failed = [], None
+    try:
+        for worker, account_id in statements.run(connection, "read_probes").fetchall():
+            _check_delegation(connection, worker, account_id)
+            workers.append(worker)
+    except psycopg.Error as error:
+        failed = error
     if broken := broken_nodes(connection):
-        raise SepuError("\n  ".join(["not all nodes can serve; see: sepu db check", *map(_sentence, broken)]))
-    workers = []
-    for worker, account_id in statements.run(connection, "read_probes").fetchall():
-        _check_delegation(connection, worker, account_id)
-        workers.append(worker)
+        raise SepuError(
+            "\n  ".join(["not all nodes can serve; see: sepu db check", *map(_sentence, broken)])
+        ) from failed
+    if failed is not None:
+        raise failed
     return Distribution(tuple(due), tuple(workers))
 
 

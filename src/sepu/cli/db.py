@@ -91,9 +91,9 @@ def check_settings(connection: Connection, form: Form | None, managed: bool) -> 
     """Check that no setting, right or session of Postgres breaks a promise.
 
     Checks the settings of this role and of each role that serves, what every role may do by default, the limits of the
-    roles with a purpose, and who has held locks for over a minute. On Citus, also connects to each other node as each of
-    these roles, and compares the clocks. Run by the owner of the schema. Exit status: 0, all
-    is right; 1, it lists what is not, and the statements that mend it.
+    roles with a purpose, and who has held locks for over a minute. On Citus, also connects to each other node as each
+    of these roles, and compares the clocks. Run by the owner of the schema. Exit status: 0, all is right; 1, it lists
+    what is not, and the statements that mend it.
     """
     left = left_open(connection)
     bearable = [right for right in left if managed and right.by_superuser]

@@ -460,10 +460,9 @@ create or replace function sepu.meter_request(
 begin
     if p_now is distinct from now() then
         perform sepu.check_instant(p_now);
-        -- On a worker of a Citus cluster: p_now is the coordinator's instant.
-        if current_setting('citus.shard_count', true) is not null then
-            perform sepu.check_node();
-        end if;
+    end if;
+    if current_setting('citus.shard_count', true) is not null then
+        perform sepu.check_node();
     end if;
     return sepu.meter_one(
         p_account_id, p_key_hash, p_idempotency_key, p_fingerprint, p_meter, p_units, p_body, p_request_id, p_now);
@@ -544,16 +543,16 @@ declare
     v_broken  json;
     v_ahead   numeric := extract(epoch from p_now - p_sent);
     v_audits  bigint;
-    v_audited numeric;
+    v_audited timestamptz;
 begin
     select json_agg(json_build_array(n.name, current_setting(n.name), array_to_string(n.accepted, ' or '),
                                      (select s.source from pg_settings s where s.name = n.name)))
       into v_broken
       from sepu.needed_settings() n
      where current_setting(n.name) <> all (n.accepted);
-    select count(*), extract(epoch from max(a.audited_at)) into v_audits, v_audited from sepu.audit_run a;
+    select count(*), max(a.audited_at) into v_audits, v_audited from sepu.audit_run a;
     state := json_build_object('broken', coalesce(v_broken, '[]'), 'ahead', v_ahead, 'audits', v_audits,
-                               'audited', v_audited);
+                               'audited', date_part('epoch', v_audited));
 end $$;
 
 -- Writes as a charge does, but not to customers' rows, and returns the applied migrations, or null if all rows of
