@@ -144,14 +144,16 @@ def empty_node(number: int) -> Iterator[Node]:
 
 
 @contextmanager
-def citus(workers: int = 2) -> Iterator[Citus]:
+def citus() -> Iterator[Citus]:
     """A running cluster, made as the pages say: the ledger is there, but not distributed yet."""
     with ExitStack() as stack:
-        nodes = [stack.enter_context(empty_node(number)) for number in range(workers + 1)]
-        running = Citus(nodes[0], tuple(nodes[1:3]))
+        nodes = [stack.enter_context(empty_node(number)) for number in range(3)]
+        running = Citus(nodes[0], tuple(nodes[1:]))
         with connect(super(Node, running.coordinator).url) as connection:
-            for role in ("sepu_owner", "sepu_service"):
-                connection.execute(f"create role {role} login".encode())
+            # As make-role.sh does, without its passwords.
+            connection.execute("create role sepu_owner login")
+            connection.execute("create role sepu_service login connection limit 60")
+            connection.execute("alter role sepu_service set temp_file_limit = '1GB'")
         for command in database_commands():
             running.run(command)
         here = running.workers  # they create the database
@@ -161,18 +163,16 @@ def citus(workers: int = 2) -> Iterator[Citus]:
             of_all = "create extension" in command or "close-public" in command
             for node in (running.coordinator, *running.workers) if of_all else here:
                 running.run(command, node)
-        for node in nodes[3:]:
-            running = running_with(running, node)
         yield running
 
 
 def running_with(cluster: Citus, node: Node) -> Citus:
-    """Adds a worker as the page says; no account moves there yet."""
+    """Adds a worker to a cluster with a distributed ledger, and moves accounts there, as the page says."""
     found = Citus(cluster.coordinator, (*cluster.workers, node))
     for command in steps("**3. Create the cluster.**", "Run `create extension` on all nodes"):
         found.run(command, node)
     found.run('psql sepu -c "create extension citus"', node)
-    for command in steps("**Another worker**", "`db check` connects"):
+    for command in steps("**Another worker**", "If you forget the first command"):
         command = re.sub(r"'10\.0\.0\.13', 5432", f"'127.0.0.1', {node.port}", command)
         found.run(command, node if "close-public" in command else None)
     return found

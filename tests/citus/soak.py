@@ -8,11 +8,11 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 import psycopg
 from psycopg.conninfo import make_conninfo
-from tests.citus.cluster import Citus, citus, why_not
+from tests.citus.cluster import Citus, citus, empty_node, running_with, why_not
 from tests.faults.plans import open_accounts
 from tests.faults.soak import Plan, Stage
 from tests.harness.injection import Injector
@@ -111,8 +111,11 @@ def staged_on_citus(plan: Plan, workers: int) -> Iterator[Stage]:
     """Runs a distributed cluster."""
     if reason := why_not():
         raise SystemExit(reason)
-    with citus(workers) as cluster:
+    with ExitStack() as stack:
+        cluster = stack.enter_context(citus())
         cluster.distribute()
+        for number in range(len(cluster.workers), workers):
+            cluster = running_with(cluster, stack.enter_context(empty_node(number)))
         with connect(cluster.url) as connection:
             holders = open_accounts(connection, plan.crowd)
         yield Stage(
