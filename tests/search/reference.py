@@ -1,7 +1,7 @@
 """The rules of docs/searching.md, implemented literally: a full scan, slow, sharing no code with the index.
 
 Two cases are skipped for speed; neither can change an answer:
-- Colours that lack a letter of the query. Rules 1 to 4 compare the query with the letters and spaces of the parts: to
+- Colours that lack a letter of the query. Rules 1 to 5 compare the query with the letters and spaces of the parts: to
   equal or begin one, each letter of the query must occur there.
 - Names that one typing error cannot reach. It adds a letter, removes one or does both (a wrong letter), so the two
   sets of letters differ by two at most.
@@ -375,7 +375,8 @@ class Reference:
         joined = "".join(words)
         ranked, typed = self.rank(words), split(letters)
         if not ranked:
-            ranked = [(rank, c.position) for c in self.colours if (rank := c.mixed_rank(words)) is not None]
+            having_all = self.having_all(joined)
+            ranked = [(rank, at) for at in having_all if (rank := self.colours[at].mixed_rank(words)) is not None]
         if not ranked:
             rest = without_colour(words)
             if rest and rest[-1] in self.parts:
