@@ -1,6 +1,8 @@
 """The commands as processes: their output and exit status."""
 
 import json
+import os
+import re
 import subprocess
 import sys
 import time
@@ -9,17 +11,19 @@ from functools import partial
 from pathlib import Path
 from typing import get_args
 
+import click
 import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.charging import charge
 from tests.cli.running import Run, assert_failed, fields, invoke, printed, process, text
 from tests.harness.processes import completed
-from tests.harness.serving import serving
+from tests.harness.serving import SEPU, serving
 
 import sepu
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey
+from sepu.cli.main import commands
 from sepu.cli.output import REMEDIES
 from sepu.errors import Remedy
 from sepu.extras import how_to_install
@@ -223,6 +227,38 @@ def test_a_prune(run: Run, connection: psycopg.Connection, issued: IssuedKey) ->
     assert printed(run("audit", "--json"))["results"] == 1
 
 
+IMPORTED = """
+import sys
+from sepu.cli.main import main
+try:
+    main()
+finally:
+    print(*sys.modules)
+"""
+HEAVY = {"falcon", "msgspec", "numpy", "psycopg", "rich", "sepu.library.release"}
+
+
+def test_version_and_help_import_no_command() -> None:
+    for option in ("--version", "--help"):
+        shown = completed([sys.executable, "-c", IMPORTED, option])
+        *_, modules = shown.stdout.splitlines()
+        assert shown.returncode == 0
+        assert not HEAVY & {*modules.split()}, option
+
+
+def test_help_says_what_each_command_does_as_the_command_itself_does() -> None:
+    shown = completed([SEPU, "--help"], env={**os.environ, "COLUMNS": "80"}).stdout
+    context = click.Context(commands)
+    listed = dict(re.findall(r"^  ([a-z-]+) +([A-Z].*)", shown.partition("Colours, offline:")[2], re.MULTILINE))
+    assert list(listed) == commands.list_commands(context)
+    for name, about in listed.items():
+        command = commands.get_command(context, name)
+        assert command is not None
+        help_of_command = " ".join((command.help or "").split())
+        assert help_of_command.startswith(about.removesuffix(".")), name
+    assert max(map(len, shown.splitlines())) <= 80
+
+
 WITHOUT = """
 import sys
 for absent in sys.argv.pop(1).split():
@@ -246,7 +282,6 @@ def test_the_offline_commands_need_nothing_of_the_server() -> None:
     assert printed(without(absent, "search", "taohong", "--json"))["colors"][0]["slug"] == "tao-hong"
     assert printed(without(absent, "match", "#C83C23", "--json"))["colors"][0]["input"] == "#C83C23"
     assert_failed(without(("PIL",), "image", __file__), "Pillow is not installed", how_to_install("image"))
-    assert "serve" in without(absent, "--help").stdout
     for command in (("serve", "--port", "8000"), ("account", "create", "--json"), ("usage", "a" * 16)):
         assert_failed(without(absent, *command), "is not installed", how_to_install("server"))
     assert_failed(without(absent, "events", "list"), "is not installed", how_to_install("server"))

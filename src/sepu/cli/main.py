@@ -12,37 +12,38 @@ import click
 from sepu.errors import SepuError
 from sepu.extras import how_to_install
 
-# By subject. The first section needs none of the server's packages.
+# Each command's module, and how its help begins, by subject: `sepu --help` imports none of them.
+# The first section needs none of the server's packages.
 _SECTIONS = {
     "Colours, offline": {
-        "match": "sepu.cli.colors",
-        "search": "sepu.cli.colors",
-        "list": "sepu.cli.colors",
-        "image": "sepu.cli.colors",
-        "receipt": "sepu.cli.receipt",
+        "match": ("sepu.cli.colors", "Show the nearest colours by CIEDE2000."),
+        "search": ("sepu.cli.colors", "Find colours by Chinese name, pinyin, English name or slug."),
+        "list": ("sepu.cli.colors", "List colours, or export them as CSS, Tailwind, GIMP, ASE or JSON."),
+        "image": ("sepu.cli.colors", "Name the colours of an image, with the share of each."),
+        "receipt": ("sepu.cli.receipt", "Receive a new API key encrypted."),
     },
     "The service": {
-        "serve": "sepu.cli.serve",
-        "db": "sepu.cli.db",
-        "console": "sepu.cli.console",
-        "events": "sepu.cli.events",
-        "audit": "sepu.cli.audit",
-        "prune": "sepu.cli.prune",
+        "serve": ("sepu.cli.serve", "Serve the HTTP interface in the foreground."),
+        "db": ("sepu.cli.db", "Manage the database's schema."),
+        "console": ("sepu.cli.console", "Serve read-only pages for operators in the foreground."),
+        "events": ("sepu.cli.events", "Quota events: an account's usage crossed a threshold of a limit."),
+        "audit": ("sepu.cli.audit", "Check that every charged unit has its stored result."),
+        "prune": ("sepu.cli.prune", "Delete stored results after their retention period."),
     },
     "Customers": {
-        "account": "sepu.cli.accounts",
-        "key": "sepu.cli.keys",
-        "plan": "sepu.cli.plans",
-        "grant": "sepu.cli.grants_and_credits",
-        "credit": "sepu.cli.grants_and_credits",
-        "usage": "sepu.cli.usage",
-        "charges": "sepu.cli.charges",
-        "top": "sepu.cli.usage",
-        "history": "sepu.cli.history",
-        "export-usage": "sepu.cli.export_usage",
+        "account": ("sepu.cli.accounts", "Customers' accounts."),
+        "key": ("sepu.cli.keys", "API keys of accounts."),
+        "plan": ("sepu.cli.plans", "Plans: the limits of accounts."),
+        "grant": ("sepu.cli.grants_and_credits", "Grants: units beyond the plan's limit, until the month ends."),
+        "credit": ("sepu.cli.grants_and_credits", "Credits: charged units that are not billed."),
+        "usage": ("sepu.cli.usage", "Show the usage of an account, or of all together."),
+        "charges": ("sepu.cli.charges", "Show what an account was charged for."),
+        "top": ("sepu.cli.usage", "Show who is near or at a limit this month."),
+        "history": ("sepu.cli.history", "Show who changed what."),
+        "export-usage": ("sepu.cli.export_usage", "Print what every account used in a UTC month, for billing."),
     },
 }
-_MODULES = {name: module for commands in _SECTIONS.values() for name, module in commands.items()}
+_MODULES = {name: module for commands in _SECTIONS.values() for name, (module, _) in commands.items()}
 
 
 class _Commands(click.Group):
@@ -75,14 +76,11 @@ class _Commands(click.Group):
             ctx.fail(f"No such command {args[0]!r}. Did you mean: sepu match {join(args)}")
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Lists the commands in sections."""
-        for title, names in _SECTIONS.items():
-            found = [(name, command) for name in names if (command := self.get_command(ctx, name)) is not None]
+        for title, listed in _SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl(
-                    [(name, command.get_short_help_str(formatter.width - 20)) for name, command in found]
-                )
+                formatter.write_dl([(name, text) for name, (_, text) in listed.items()])
 
 
 # Words that people write for options.
