@@ -69,6 +69,13 @@ def test_a_match(run: Run) -> None:
     assert ": 3 of 2000 units, 1997 remain" in run("usage").stdout
 
 
+@pytest.mark.parametrize("color", [("200", "60", "35"), ("200,", "60,", "35"), ("(200, 60, 35)",), ("[200, 60, 35]",)])
+def test_numbers_are_read_as_sepu_match_reads_them(run: Run, color: tuple[str, ...]) -> None:
+    done = run("match", *color)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("rgb(200, 60, 35)\n  #C83C23  ")
+
+
 def test_a_search(run: Run) -> None:
     assert run("search", "tao", "hong").stdout == "#F47983  桃红  táo hóng  Peach Blossom Pink\n"
     assert run("search", "qqqqqq").stdout.startswith("nothing found")
@@ -81,6 +88,11 @@ def test_a_search(run: Run) -> None:
     [
         (("match", "tomatoe"), {}, "'tomatoe' is not a colour; a colour is '#C83C23'"),
         (("match",), {}, "required: COLOR"),
+        (("match", "#fff", "--top", "1", "--top", "2"), {}, "--top is given twice"),
+        (("search", "hong", "--limit", "3", "--limit", "3"), {}, "--limit is given twice"),
+        (("usage", "--json", "--json"), {}, "--json is given twice"),
+        (("match", "#fff", *("--idempotency-key", "order-4711") * 2), {}, "--idempotency-key is given twice"),
+        (("match", "200", "60"), {}, "'200 60'"),
         ((), {}, "required: COMMAND"),
         (("match", "#fff", "--idempotency-key", "short"), {}, "an idempotency key has 8 to 128"),
         (("usage",), {"SEPU_URL": ""}, "SEPU_URL is not set"),

@@ -5,8 +5,10 @@ import io
 import json
 import logging
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -22,6 +24,9 @@ from sepu_client import (
     __version__,
     new_idempotency_key,
 )
+
+_NUMBER = re.compile(r"\d{1,3}(\.\d*)?,?", re.ASCII)
+_BRACKETED = re.compile(r"\s*[(\[]([^()\[\]]*)[)\]]\s*")
 
 
 def main() -> None:
@@ -65,6 +70,24 @@ def printable(line: str) -> str:
     return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in line)
 
 
+class _Once(argparse.Action):
+    """Stores an option's value, or `const` of a flag; refuses a repeated option, of which argparse keeps the last."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        """Stores the value; argparse calls it."""
+        given: set[str] = vars(namespace).setdefault("given", set())
+        if self.dest in given:
+            parser.error(f"{option_string} is given twice; only one counts, so give it once")
+        given.add(self.dest)
+        setattr(namespace, self.dest, self.const if self.nargs == 0 else values)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="sepu-client",
@@ -75,17 +98,21 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     match = commands.add_parser("match", help="show the nearest colours; costs one unit for each colour")
     match.add_argument(
-        "colors", nargs="+", metavar="COLOR", help="'#C83C23', c83c23, or another colour of CSS; at most 5"
+        "colors", nargs="+", metavar="COLOR", help="'#C83C23', c83c23, 200 60 35, or another colour of CSS; at most 5"
     )
-    match.add_argument("--top", type=int, default=1, metavar="N", help="matches for each colour, at most 3")
+    match.add_argument(
+        "--top", action=_Once, type=int, default=1, metavar="N", help="matches for each colour, at most 3"
+    )
     search = commands.add_parser("search", help="find colours by name; costs one unit")
     search.add_argument("text", nargs="+", metavar="TEXT", help="at least 2 characters of a name")
-    search.add_argument("--limit", type=int, default=10, metavar="N", help="results, at most 10")
+    search.add_argument("--limit", action=_Once, type=int, default=10, metavar="N", help="results, at most 10")
     usage = commands.add_parser("usage", help="show this month's usage; is free")
     for metered in (match, search):
-        metered.add_argument("--idempotency-key", metavar="KEY", help="repeats a call without another charge")
+        metered.add_argument(
+            "--idempotency-key", action=_Once, metavar="KEY", help="repeats a call without another charge"
+        )
     for command in (match, search, usage):
-        command.add_argument("--json", action="store_true", help="print one JSON object")
+        command.add_argument("--json", action=_Once, nargs=0, const=True, default=False, help="print one JSON object")
     return parser
 
 
@@ -96,12 +123,23 @@ def _setting(name: str) -> str:
     return value
 
 
+def _colors(arguments: Sequence[str]) -> Iterator[str]:
+    """Yields each colour as `sepu match` reads arguments: three numbers in a row are one, also in brackets."""
+    remaining = iter(arguments)
+    for argument in remaining:
+        if _NUMBER.fullmatch(argument):
+            yield " ".join(more.rstrip(",") for more in (argument, *islice(remaining, 2)))
+        else:
+            bracketed = _BRACKETED.fullmatch(argument)
+            yield bracketed[1] if bracketed else argument
+
+
 def _call(
     client: Client, arguments: argparse.Namespace, key: str | None
 ) -> MatchResponse | SearchResponse | UsageResponse:
     match arguments.command:
         case "match":
-            return client.match(arguments.colors, top=arguments.top, idempotency_key=key)
+            return client.match([*_colors(arguments.colors)], top=arguments.top, idempotency_key=key)
         case "search":
             q = " ".join(arguments.text)
             return client.search(q, limit=arguments.limit, idempotency_key=key)
