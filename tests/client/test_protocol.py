@@ -26,10 +26,10 @@ BROKEN: Any = None
 
 def played(conversation: Conversation[Any], received: Sequence[bytes | None]) -> tuple[Any, list[bytes]]:
     """Returns a conversation's result and what it sent; fails if it asks for more input."""
-    sent = [next(conversation)]
+    sent = [bytes(next(conversation))]
     for part in received:
         try:
-            sent.append(conversation.send(part))
+            sent.append(bytes(conversation.send(part)))
         except StopIteration as ended:
             return ended.value, [each for each in sent if each]
     raise AssertionError("it wants more")
@@ -262,7 +262,7 @@ def test_a_coded_body_is_not_read() -> None:
 def tunnel(*received: bytes | None) -> bytes:
     route = Route("https://[::1]", "[::1]", "::1", 443, tls=ANY, proxy=Proxy("proxy", 80, False, "Basic eDp5"))
     conversation = Link(route).open()
-    sent = next(conversation)
+    sent = bytes(next(conversation))
     hello = [conversation.send(part) for part in received][-1]
     assert hello[:2] == b"\x16\x03"  # a TLS handshake record
     return sent

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import time
+from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Self, cast
 
@@ -50,10 +51,9 @@ class AsyncioConnection(asyncio.Protocol):
             raise
         return made
 
-    async def exchange(self, request: Request, end: float) -> tuple[Answer, bool]:
+    def exchange(self, request: Request, end: float) -> Coroutine[None, None, tuple[Answer, bool]]:
         """Sends a request; returns the answer, and whether the connection may be kept. Raises Lost or TimeoutError."""
-        answer, stays = await self._converse(self._link.exchange(request), end)
-        return answer, stays and not self._received
+        return self._converse(self._link.exchange(request), end)
 
     def is_usable(self) -> bool:
         """Returns whether it is open, on this loop, and has received nothing unexpected."""
@@ -102,7 +102,7 @@ class AsyncioConnection(asyncio.Protocol):
     async def _converse(self, conversation: Conversation[T], end: float) -> T:
         self._end = end
         try:
-            sending: bytes = next(conversation)
+            sending = next(conversation)
             while True:
                 if sending:
                     self._transport.write(sending)

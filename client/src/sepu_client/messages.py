@@ -9,8 +9,9 @@ from msgspec import Struct
 
 T = TypeVar("T")
 
-Conversation = Generator[bytes, bytes | None, T]
-"""Yields bytes to send, takes received bytes, and returns its result.
+Conversation = Generator[bytes | memoryview, bytes | None, T]
+"""Yields bytes to send, as a memoryview (whose repr does not show them) if they hold a key; takes received bytes, and
+returns its result.
 
 b"" comes when the other side has ended the connection, None when the connection broke.
 """
@@ -135,16 +136,6 @@ class Secret(str):
     def __repr__(self) -> str:
         """Returns a placeholder."""
         return "'...'"
-
-
-class SecretBytes(bytes):
-    """The same for bytes to send."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        """Returns a placeholder."""
-        return "b'...'"
 
 
 class Requests:

@@ -8,7 +8,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from sepu_client.address import Route
 from sepu_client.errors import error_class
-from sepu_client.messages import MAX_BODY, Answer, Conversation, Lost, Request, Secret, SecretBytes, T
+from sepu_client.messages import MAX_BODY, Answer, Conversation, Lost, Request, Secret, T
 from sepu_client.retries import is_plain, retry_after
 
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ class Link:
 
     def __init__(self, route: Route) -> None:
         self._route = route
-        self._origin, self._end = f"{'https' if route.tls else 'http'}://{route.authority}", "\r\n"
+        self._origin, self._end = f"{'https' if route.tls else 'http'}://{route.authority}", "\r\n\r\n"
         if route.proxy and not route.tls:  # a proxy that does not tunnel takes whole URLs (RFC 9112, 3.2)
             self._origin = ""
             if route.proxy.authorization:
-                self._end = f"Proxy-Authorization: {route.proxy.authorization}\r\n\r\n"
+                self._end = f"\r\nProxy-Authorization: {route.proxy.authorization}\r\n\r\n"
         self._layers: list[Tls] = []  # outermost first
 
     def open(self) -> Conversation[None]:
@@ -73,40 +73,23 @@ class Link:
         answer, is_whole = yield from self._within(exchange)
         return answer, is_whole and all(layer.is_quiet for layer in self._layers)
 
-    def _bytes(self, request: Request) -> bytes:
-        start = f"{request.method} {request.url.removeprefix(self._origin)} HTTP/1.1\r\n"
-        return SecretBytes(
-            (
-                start + "".join([name + ": " + value + "\r\n" for name, value in request.headers.items()]) + self._end
-            ).encode()
-            + request.body
+    def _bytes(self, request: Request) -> memoryview:
+        start = f"{request.method} {request.url.removeprefix(self._origin)} HTTP/1.1"
+        return memoryview(
+            ("\r\n".join([start, *map(": ".join, request.headers.items())]) + self._end).encode() + request.body
         )
 
 
-@lru_cache(256)
-def _lower(name: bytes) -> str:
-    return name.decode("latin-1").lower()
-
-
 class _Parts:
-    """Takes what the parser finds.
+    """Takes what the parser finds; `on_header` takes its headers and trailers."""
 
-    Equal lines of one field count once, except those of a transfer coding: some servers in between repeat fields.
-    """
-
+    headers: dict[str, str]
+    stays: bool  # whether the head lets the connection carry another exchange
     has_head = is_complete = has_surplus = False
 
-    def __init__(self) -> None:
-        self.headers: dict[str, str] = {}
+    def __init__(self, on_header: Callable[[bytes, bytes], object]) -> None:
+        self.on_header = on_header
         self.body = bytearray()
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Takes a header, but no trailer."""
-        if not self.has_head:
-            key, text = _lower(name), value.rstrip().decode("latin-1")
-            known = self.headers.setdefault(key, text)
-            if known is not text and (known != text or key == "transfer-encoding"):
-                self.headers[key] = f"{known}, {text}"
 
     def on_headers_complete(self) -> None:
         """Takes the end of a head, also that of another answer."""
@@ -126,14 +109,13 @@ def _parse(parser: HttpResponseParser, data: bytes) -> None:
         raise Lost("the answer is not HTTP") from None
 
 
-def _exchange(to_bytes: Callable[[Request], bytes], request: Request) -> Conversation[tuple[Answer, bool]]:
+def _exchange(to_bytes: Callable[[Request], memoryview], request: Request) -> Conversation[tuple[Answer, bool]]:
     """Returns an answer, and whether its end is known and nothing followed it."""
     data = yield to_bytes(request)
     if not data:
         raise Lost("the connection was closed before an answer", unanswered=True)
     parser, parts, data = yield from _final_head(data)
-    status, headers = parser.get_status_code(), parts.headers
-    stays = parser.get_http_version() == "1.1" and "close" not in headers.get("connection", "").lower()
+    status, headers, stays = parser.get_status_code(), parts.headers, parts.stays
     if not is_plain(headers):
         return Answer(status, headers, b""), False
     if parts.is_complete:
@@ -171,7 +153,36 @@ def _final_head(data: bytes) -> Conversation[tuple[HttpResponseParser, _Parts, b
 
 
 def _parsed(head: bytes) -> tuple[HttpResponseParser, _Parts]:
-    parts = _Parts()
+    """Returns what a head has. Equal lines of one field count once, except those of a transfer coding.
+
+    Some servers in between repeat fields.
+    """
+    # PERF: mostly no name occurs twice, and no value ends with white space: then no Python runs for each line.
+    found: dict[bytes, bytes] = {}
+    parser, parts = _fed(head, found.setdefault)
+    values = b"\n".join([*found.values(), b""]).decode("latin-1")
+    headers = dict(zip(_names(b"\n".join(found)), values.split("\n"), strict=False))
+    if len(headers) != head.count(b"\n") - 2 or " \n" in values or "\t" in values:
+        lines: list[tuple[bytes, bytes]] = []
+        parser, parts = _fed(head, lambda name, value: lines.append((name, value)))
+        headers = {}
+        for name, value in lines:
+            key, text = name.decode("latin-1").lower(), value.rstrip().decode("latin-1")
+            known = headers.setdefault(key, text)
+            if known is not text and (known != text or key == "transfer-encoding"):
+                headers[key] = f"{known}, {text}"
+    parts.headers = headers
+    parts.stays = b"HTTP/1.1" in head[:10] and "close" not in headers.get("connection", "").lower()
+    return parser, parts
+
+
+@lru_cache(16)
+def _names(lines: bytes) -> list[str]:
+    return lines.decode("latin-1").lower().split("\n")
+
+
+def _fed(head: bytes, on_header: Callable[[bytes, bytes], object]) -> tuple[HttpResponseParser, _Parts]:
+    parts = _Parts(on_header)
     parser = HttpResponseParser(parts)
     _parse(parser, head)
     if not parts.has_head or parts.body or not head.startswith(_STARTS):
@@ -273,7 +284,7 @@ def _tunnel(host: str, port: int, authorization: str) -> Conversation[None]:
     """Asks a proxy for a tunnel. The lengths in its answer mean nothing (RFC 9110, 9.3.6)."""
     authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     credentials = Secret(f"Proxy-Authorization: {authorization}\r\n" if authorization else "")
-    received = yield SecretBytes(f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{credentials}\r\n".encode())
+    received = yield memoryview(f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{credentials}\r\n".encode())
     if not received:
         raise Lost("the proxy closed the connection")
     parser, parts, surplus = yield from _final_head(received)

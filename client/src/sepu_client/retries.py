@@ -36,7 +36,7 @@ _SECONDS = re.compile(r"[0-9]{1,9}")
 # Read only these forms from an error, because the other side might echo the request.
 _CODE = re.compile(r"[a-z_]{1,64}")
 _POINTER = re.compile(r"(/[a-z]{1,32}|/[0-9]{1,4}){1,8}")
-_REQUEST_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_REQUEST_ID = re.compile("-".join([f"[0-9a-fA-F]{{{digits}}}" for digits in (8, 4, 4, 4, 12)]))
 
 
 def checked_seconds(name: str, seconds: float) -> float:

@@ -61,14 +61,14 @@ class SocketConnection:
 
     def _converse(self, conversation: Conversation[T], end: float) -> T:
         try:
-            sending: bytes = next(conversation)
+            sending = next(conversation)
             while True:
                 sending = conversation.send(self._receive(end) if self._send(sending, end) else None)
         except StopIteration as ended:
             result: T = ended.value
             return result
 
-    def _send(self, data: bytes, end: float) -> bool:
+    def _send(self, data: bytes | memoryview, end: float) -> bool:
         """Sends all, or returns false if the connection is broken."""
         sent = 0
         while sent < len(data):
