@@ -233,6 +233,7 @@ def test_a_refused_answer_is_not_taken_for_an_unanswered_request() -> None:
 @pytest.mark.parametrize(
     ("lines", "name", "value"),
     [
+        (b"A: b \r\n", "a", "b"),
         (b"A: b \t\r\n", "a", "b"),
         (b"A: b\xa0\r\n", "a", "b\xa0"),  # no white space of HTTP
         (b"A: b \r\n\t c\r\n", "a", "b c"),
