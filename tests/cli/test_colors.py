@@ -84,7 +84,11 @@ def test_what_match_reads() -> None:
         (("#GGGGGG",), "'#GGGGGG' has 'G', which is not a HEX digit"),
         (("200", "60"), "'200 60' has 2 channels; a colour has three"),
         (("-5", "0", "0"), "-5 is not a channel: channels are numbers from 0 to 255"),
-        (("nofile.csv",), "'nofile.csv' is not a colour, and there is no such file"),
+        (("nofile.csv",), "there is no such file; check its name; for the colours in it: sepu match - --column COLUMN"),
+        (
+            ("nofile.jpg",),
+            "'nofile.jpg' is not a colour, and there is no such file; check its name; for an image: sepu",
+        ),
         (("fff", "--top", "162"), "162 is more than the 161 colours"),
         (("fff", "--column", "color"), "--column reads CSV on standard input: sepu match - --column NAME < FILE"),
         (("-", "--column", "color", "--json"), "--column writes CSV, not json"),
@@ -105,6 +109,23 @@ def test_match_says_what_to_do_with_a_file(tmp_path: Path) -> None:
         (tmp_path / name).touch()
         with contextlib.chdir(tmp_path):
             assert_failed(invoke("match", name), f"{name!r} is a file; for ", way, status=2)
+
+
+@pytest.mark.parametrize("how", [(), ("--column", "tomato")])
+def test_colors_from_a_pipe_are_counted_on_a_terminal(how: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "colors").write_text("tomato\n" + "#fff\n" * 20)
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"}
+    with (tmp_path / "colors").open() as given:
+        done = subprocess.run(
+            [SEPU, "match", "-", *how], env=environment, stdin=given, stdout=subprocess.PIPE, stderr=theirs, check=True
+        )
+    os.close(theirs)
+    shown = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert f"{20 if how else 21}/?" in shown
+    assert shown.endswith("\x1b[1A\x1b[2K"), "it is erased"
+    assert b"\x1b" not in done.stdout
 
 
 def test_a_byte_order_mark_and_brackets_are_no_part_of_a_colour() -> None:

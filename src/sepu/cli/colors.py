@@ -30,6 +30,7 @@ from sepu.cli.output import (
     echo,
     example,
     no_formula,
+    progress,
     refuse_idle,
     terminal_width,
 )
@@ -163,15 +164,17 @@ def _file_fault(text: str) -> str | None:
     """Returns what to do with a file that was given as a colour; None for other texts."""
     if len(os.fsencode(text)) > limits.files.NAME_BYTES:
         return None
-    name, ending = quote(text), Path(text).suffix.lower()
-    if not Path(text).is_file():
-        return f"{text!r} is not a colour, and there is no such file" if _FILE_ENDING.fullmatch(ending) else None
+    name, ending, exists = quote(text), Path(text).suffix.lower(), Path(text).is_file()
+    if not exists and not _FILE_ENDING.fullmatch(ending):
+        return None
     if ending in {".csv", ".tsv", ".txt"}:
-        way = "sepu match - --column COLUMN" if ending == ".csv" else "sepu match -"
-        return f"{text!r} is a file; for the colours in it: {way} < {name}"
-    if text.lower().endswith(tuple(READERS)) or ending == ".json":
-        return f"{text!r} is a file; for its colours: sepu list --palette {name}"
-    return f"{text!r} is a file; for an image: sepu image {name}"
+        way = f"the colours in it: sepu match - {'--column COLUMN ' if ending == '.csv' else ''}< {name}"
+    elif text.lower().endswith(tuple(READERS)) or ending == ".json":
+        way = f"its colours: sepu list --palette {name}"
+    else:
+        way = f"an image: sepu image {name}"
+    fault = "is a file" if exists else "is not a colour, and there is no such file; check its name"
+    return f"{text!r} {fault}; for {way}"
 
 
 def _css_hint(text: str) -> str:
@@ -250,7 +253,9 @@ def match(
         return
     top = top or 3
     most = limits.palettes.COLORS
-    given = [(text, _parse(source, text, where)) for text, where in islice(_given(colors), most + 1)]
+    with progress("colours", hidden="-" not in colors or sys.stdin.isatty(), transient=True) as bar:
+        read = bar.track(islice(_given(colors), most + 1))
+        given = [(text, _parse(source, text, where)) for text, where in read]
     if len(given) > most:
         raise click.BadParameter(f"there are more than {most:,} colours; give them in several parts")
     entries, sections = [], []
@@ -275,19 +280,20 @@ def _match_column(source: Source, column: str, top: int) -> None:
             )
         place = header.index(column)
         found: list[tuple[list[str], dict[str, object]]] = []
-        for cells in lines:
-            if not cells:
-                continue
-            if len(found) >= limits.palettes.COLORS * top:
-                raise click.BadParameter(
-                    f"there are more than {limits.palettes.COLORS:,} rows; give them in several parts"
-                )
-            where = f"line {lines.line_num}: "
-            if len(cells) != len(header):
-                raise click.BadParameter(f"{where}{len(cells)} cells, and the header has {len(header)}")
-            text = cells[place].strip()
-            matches = source.match_rgb(_parse(source, text, where), top=min(top, len(source))) if text else ()
-            found += [(cells, row(Entry(each))) for each in matches] or [(cells, {})]
+        with progress("rows", hidden=sys.stdin.isatty(), transient=True) as bar:
+            for cells in bar.track(lines):
+                if not cells:
+                    continue
+                if len(found) >= limits.palettes.COLORS * top:
+                    raise click.BadParameter(
+                        f"there are more than {limits.palettes.COLORS:,} rows; give them in several parts"
+                    )
+                where = f"line {lines.line_num}: "
+                if len(cells) != len(header):
+                    raise click.BadParameter(f"{where}{len(cells)} cells, and the header has {len(header)}")
+                text = cells[place].strip()
+                matches = source.match_rgb(_parse(source, text, where), top=min(top, len(source))) if text else ()
+                found += [(cells, row(Entry(each))) for each in matches] or [(cells, {})]
     except csv.Error as error:
         raise click.BadParameter(f"line {lines.line_num}: {error}") from None
     names = next((list(added) for _, added in found if added), [])

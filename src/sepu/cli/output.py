@@ -398,13 +398,23 @@ class _Rate(ProgressColumn):
         return Text(f"{task.finished_speed or task.speed or 0:.0f}/s")
 
 
-def progress(what: str, *, hidden: bool = False) -> Progress:
-    """Shows a progress bar with a unit, a rate and the time left on standard error, if that is a terminal."""
+def progress(what: str, *, hidden: bool = False, transient: bool = False) -> Progress:
+    """Shows a progress bar with a unit, a rate and the time left on standard error, if that is a terminal.
+
+    `transient`: erases it at the end.
+    """
     console = Console(stderr=True)
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn(what), _Rate(), TimeRemainingColumn())
     disable = hidden or not console.is_terminal
     # Other output goes to standard output, not to the bar's terminal.
-    return Progress(*columns, console=console, disable=disable, redirect_stdout=False, redirect_stderr=False)
+    return Progress(
+        *columns,
+        console=console,
+        disable=disable,
+        transient=transient,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
 
 
 REMEDIES: dict[Remedy, str] = {
