@@ -12,7 +12,6 @@ from msgspec import Struct
 from sepu_client.messages import Secret
 
 _NAME = re.compile(r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*\.?")
-_ENDS_IN_NUMBER = re.compile(r"(^|\.)([0-9]+|0x[0-9a-f]*)\.?$")
 
 # Lower case first, as in curl. HTTP_PROXY is left out: CGI sets it from a request's header.
 _NAMES = {
@@ -71,7 +70,11 @@ def is_host(host: str) -> bool:
 
 
 def _is_name(host: str) -> bool:
-    return bool(_NAME.fullmatch(host)) and not _ENDS_IN_NUMBER.search(host)
+    if not _NAME.fullmatch(host):
+        return False
+    last = host.rstrip(".").rpartition(".")[2]
+    is_number = last.isdigit() or (last.startswith("0x") and not last[2:].strip("0123456789abcdef"))
+    return not is_number
 
 
 def read_proxy(name: str, url: str) -> Proxy:
