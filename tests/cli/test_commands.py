@@ -151,19 +151,26 @@ def with_a_difference(connection: psycopg.Connection) -> str:
 
 
 def test_an_audit(run: Run, connection: psycopg.Connection) -> None:
-    assert printed(run("audit", "--json")) == {"counters": 0, "results": 0, "units": 0, "differences": []}
+    assert printed(run("audit", "--json")) == {
+        "counters": 0,
+        "results": 0,
+        "units": 0,
+        "differences": [],
+        "outdatedNodes": [],
+    }
     assert text(run("audit")) == "0 counters, 0 stored results, 0 units: it adds up\n"
     account_id = with_a_difference(connection)
     wrong = run("audit", "--json")
     assert (wrong.returncode, wrong.stderr) == (1, "")
     difference = {"accountId": account_id, "period": "2031-03", "meter": "color_match"}
     numbers = {"committed": 77, "pruned": 0, "stored": None, "dated": 0, "days": None, "events": 0, "recorded": None}
-    adjusted = {"granted": 0, "grants": None, "credited": 0, "credits": None}
+    adjusted = {"granted": 0, "grants": None, "credited": 0, "credits": None, "invalid": 0}
     assert json.loads(wrong.stdout) == {
         "counters": 1,
         "results": 0,
         "units": 77,
         "differences": [{**difference, **numbers, **adjusted}],
+        "outdatedNodes": [],
     }
     shown = run("audit")
     assert (shown.returncode, shown.stderr) == (1, "")

@@ -532,7 +532,7 @@ WRONG: list[tuple[str, str | bytes, str]] = [
     ("a.ase", ase(("x", b"RGB ", (float("nan"), 0, 0))), "its channels are nan, 0.0, 0.0, and not from 0 to 1"),
     ("a.ase", ase(("x", b"HSB ", (0, 0, 0))), "colour 1, 'x': its model is 'HSB'; convert the swatch to RGB"),
     ("a.ase", b"ASEF" + struct.pack(">HHIHIH", 1, 0, 1, 1, 2, 9), "byte 12: this is not a block of swatches"),
-    ("a.json", '{"red":\n "#12"}', "red: '#12' is not a colour"),
+    ("a.json", '{"red":\n "#12"}', "red: '#12' has 2 digits"),
     ("a.json", '{"red":\n x}', "line 2: Expecting value"),
     ("a.json", '{"a": {"red": true}}', "a.red: True is not a colour; write '#C83C23'"),
     ("a.json", '{"red": "#000", "red": "#fff"}', "'red' comes twice in one object"),

@@ -60,6 +60,9 @@ def role(connection: Connection) -> Iterator[str]:
     """A role without any grants yet; its name needs quotes."""
     name = f"Test-{token_hex(4)}"
     connection.execute(sql.SQL("create role {} login").format(sql.Identifier(name)))
+    # Another test of this run may have taken it from PUBLIC.
+    database = sql.Identifier(connection.info.dbname)
+    connection.execute(sql.SQL("grant connect on database {} to {}").format(database, sql.Identifier(name)))
     yield name
     connection.execute(sql.SQL("drop owned by {}").format(sql.Identifier(name)))
     connection.execute(sql.SQL("drop role {}").format(sql.Identifier(name)))
