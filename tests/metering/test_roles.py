@@ -113,7 +113,6 @@ def test_granting(connection: Connection, database_url: str, role: str, customer
 
 # Columns that the console may not read in its tables; it reads none of the other tables.
 HIDDEN = {
-    ("account", "erased_plan_id"),
     ("account", "lock_seed"),
     ("api_key", "key_hash"),
     *(("stored_result", name) for name in ("idempotency_key", "fingerprint", "body")),

@@ -38,7 +38,8 @@ select a.account_id, a.external_id, a.name, a.status, a.plan_id, a.created_at,
    and (%(account_id)s::text is null or a.account_id = %(account_id)s)
    and (a.status <> 'erased'
         or exists (select from sepu.usage b
-                    where b.account_id = a.account_id and b.period = %(period)s and b.committed <> 0))
+                    where b.account_id = a.account_id and b.period = %(period)s and b.committed <> 0
+                      and (%(account_id)s::text is null or b.account_id = %(account_id)s)))
  order by a.account_id
 
 -- name: read_allowances

@@ -27,7 +27,7 @@ grant execute on function sepu.admit_each, sepu.read_usage_each, sepu.meter_requ
 grant usage on schema sepu to {role};
 grant select on sepu.migration, sepu.plan, sepu.plan_limit, sepu.plan_allowance, sepu.change, sepu.audit_run to {role};
 grant select on sepu.account_now, sepu.usage, sepu.usage_day, sepu.adjustment to {role};
-grant select (account_id, plan_id, status, created_at, expires_at, name, external_id) on sepu.account to {role};
+grant select (account_id, plan_id, erased_plan_id, status, created_at, expires_at, name, external_id) on sepu.account to {role};
 grant select on sepu.quota_event, sepu.event_delivery to {role};
 grant select (account_id, key_id, name, external_id, created_at, expires_at, revoked_at, used_until)
    on sepu.api_key to {role};
