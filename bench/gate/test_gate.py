@@ -277,7 +277,8 @@ def test_an_alarm_names_the_statement_within_the_ledgers_functions(database_url:
             owner.execute(numbered(name, definition, labels).encode())
         command = charge(holder(1))
         assert command.read(owner.execute(command.statement, command.parameters).fetchall()).outcome == "charged"
-    assert reached[0].startswith("meter_request: return sepu.meter_one(")
+    assert reached[0].startswith("meter_request: ")
+    assert "meter_request: return sepu.meter_one(" in "\n".join(reached)
     assert "authenticate: select k.key_id, k.used_until > p_now into key_id" in "\n".join(reached)
     assert reached[-1] == "meter_one: return v;"
     grown = [{STATEMENTS: {label: turn * (label == reached[3]) for label in labels}} for turn in (100, 300)]

@@ -25,7 +25,7 @@ from tests.harness import callgrind
 from sepu.errors import InputError, SepuError
 
 ROOT = Path(__file__).parents[2]
-SIZES = (4096, 16384)
+SIZES = (2048, 8192)
 GROWTH = 6.25  # for four times the size; 16 would be quadratic
 ONCE = 2e-3  # seconds; anything faster is too short to judge its growth
 KEPT = 8
@@ -172,7 +172,7 @@ def instructions(inputs: Mapping[str, Sequence[tuple[str, bytes]]]) -> dict[str,
         given = {key: [(name, content.decode("latin-1")) for name, content in each] for key, each in inputs.items()}
         environment = callgrind.environment(LD_PRELOAD=callgrind.library(path), PYTHONPATH=str(ROOT))
         done = subprocess.run(
-            program, input=json.dumps(given), env=environment, cwd=ROOT, capture_output=True, text=True, timeout=140,
+            program, input=json.dumps(given), env=environment, cwd=ROOT, capture_output=True, text=True, timeout=280,
             check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr

@@ -13,7 +13,7 @@ counted = pytest.mark.skipif(
 )
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(300)
 @counted
 @pytest.mark.parametrize("readers", [slow.strangers, pytest.param(slow.others, marks=pytest.mark.slow)])
 def test_the_worst_inputs_take_instructions_by_their_size(readers: Callable[[], Mapping[str, slow.Read]]) -> None:
