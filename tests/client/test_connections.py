@@ -293,31 +293,39 @@ def test_a_call_whose_client_is_closed_tells_its_idempotency_key() -> None:
     assert time.monotonic() - start < 30
 
 
-def test_waiting_for_a_turn_is_not_part_of_an_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An AsyncClient sends a limited number of calls at a time. The others wait until the deadline."""
+def test_waiting_for_a_turn_is_not_part_of_an_attempt(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An AsyncClient sends a limited number of calls at a time. The others wait, in their order, until the deadline."""
     monkeypatch.setattr(async_client, "CONNECTIONS", 1)
-    timeouts: list[float] = []
+    sent: list[tuple[str, float]] = []
 
     async def send(request: Request) -> Answer:
-        timeouts.append(request.timeout)
-        await asyncio.sleep(0.05)
-        return Answer(200, {}, ANSWER)
+        sent.append((request.headers["Idempotency-Key"], request.timeout))
+        return Answer(200, {}, b'{"datasetVersion":"1","count":0,"results":[]}')
 
     async def wait() -> None:
-        async with AsyncClient("http://localhost", SECRET, send=send, timeout=1) as client:
-            answers = await asyncio.gather(*(client.library() for _ in range(30)))
-            assert [answer.record_count for answer in answers] == [161] * 30
-        assert timeouts == [1] * 30
-        async with AsyncClient("http://localhost", SECRET, send=send, timeout=1, deadline=0.2) as client:
+        keys = [f"the-key-{number}" for number in range(9)]
+        async with AsyncClient("http://localhost", SECRET, send=send, timeout=0.01) as client:
+            await client._turns().acquire()
+            calls = [asyncio.create_task(client.search("hong", idempotency_key=key)) for key in keys]
+            await asyncio.sleep(0.3)
+            client._turns().release()
+            for call in calls:
+                assert (await call).count == 0
+        assert sent == [(key, 0.01) for key in keys]
+        async with AsyncClient("http://localhost", SECRET, send=send, timeout=3600, deadline=0.2) as client:
             await client._turns().acquire()
             with pytest.raises(
                 NoAnswerError, match="1 connections of the client were busy until the deadline"
             ) as raised:
-                await client.search("hong")
+                await asyncio.wait_for(client.search("hong"), 60)
         assert not raised.value.may_be_charged
-        assert len(timeouts) == 30
+        assert len(sent) == len(keys)
 
-    asyncio.run(wait())
+    with caplog.at_level("INFO", "sepu_client"):
+        asyncio.run(wait())
+    assert caplog.messages == [], "no call gave up its turn"
 
 
 def test_an_attempt_that_is_under_way_goes_on_when_the_client_is_closed() -> None:
