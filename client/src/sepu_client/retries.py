@@ -32,10 +32,9 @@ _DAY_SECONDS = 86_400
 FIRST_BACK_OFF = 0.25
 DOUBLINGS = 5  # of the back-off: up to 8 seconds
 
-_SECONDS = re.compile(r"[0-9]{1,9}")
 # Read only these forms from an error, because the other side might echo the request.
-_CODE = re.compile(r"[a-z_]{1,64}")
-_POINTER = re.compile(r"(/[a-z]{1,32}|/[0-9]{1,4}){1,8}")
+_CODE = r"[a-z_]{1,64}"
+_POINTER = r"(/[a-z]{1,32}|/[0-9]{1,4}){1,8}"
 _REQUEST_ID = re.compile("-".join([f"[0-9a-fA-F]{{{digits}}}" for digits in (8, 4, 4, 4, 12)]))
 
 
@@ -162,7 +161,7 @@ def _error(call: Call[T], outcome: Answer | Lost) -> Error:
         return InvalidAnswerError(status, reason, request_id, key)
     snapshot = results.read_usage_headers(outcome.headers)
     pointer = outcome.headers.get("x-error-pointer", "")
-    place = pointer if _POINTER.fullmatch(pointer) else None
+    place = pointer if re.fullmatch(_POINTER, pointer) else None
     return kind(status, code, request_id, retry_after(outcome.headers), snapshot, key, place)
 
 
@@ -172,7 +171,7 @@ def _refusal(answer: Answer) -> tuple[str | None, str | None]:
         code, request_id = results.read_refusal(_content(answer))
     except Unreadable:
         code = request_id = ""
-    if _CODE.fullmatch(code) and _REQUEST_ID.fullmatch(request_id):
+    if re.fullmatch(_CODE, code) and _REQUEST_ID.fullmatch(request_id):
         return code, request_id
     return None, _request_id(answer.headers)
 
@@ -192,7 +191,7 @@ def _may_be_charged(call: Call[Any], outcome: Answer | Lost, error: Error) -> bo
 def retry_after(headers: Mapping[str, str]) -> int | None:
     """Returns the seconds of a Retry-After, a number or a date; None for anything else."""
     after = headers.get("retry-after", "")
-    if _SECONDS.fullmatch(after):
+    if re.fullmatch("[0-9]{1,9}", after):
         return int(after)
     instant = _instant(after)
     if instant is None:

@@ -23,27 +23,20 @@ _NEARLY = 1e-3  # of a channel from 0 to 1, a quarter of an 8-bit step: people w
 
 _HEX = re.compile(r"(?:#|0x(?=.{6}\Z))?((?:[0-9a-f]{3}){1,2})", re.ASCII | re.IGNORECASE)
 _OPAQUE_OR_NOT = "write '#{}' if it is opaque, and blend it with its background if it is not"
-# Texts that mean something elsewhere, and what to write instead.
-_ELSEWHERE = [
-    (re.compile(pattern, re.IGNORECASE), reason)
-    for pattern, reason in (
-        (r"([0-9a-f]{3}(?=.\Z)|[0-9a-f]{6}(?=..\Z))[0-9a-f]+\Z", f"is HEX with an alpha channel: {_OPAQUE_OR_NOT}"),
-        (r"0x[0-9a-f]{2}([0-9a-f]{6})\Z", f"is HEX whose first two digits are an alpha channel: {_OPAQUE_OR_NOT}"),
-        (r"hs[bv]a?\(", "is not CSS: write hwb(hue whiteness blackness); whiteness is (100% - S) x B, "
-                        "and blackness 100% - B"),
-        (r"hsla?\(.*,", "is not CSS: with commas, saturation and lightness are percentages: hsl(10, 70%, 46%)"),
-        (r"(?:device-)?cmyk\(", "is not a colour without the profile of a press; convert it to RGB"),
-        (r"((?:hwb|(?:ok)?l(?:ab|ch)|color)\(.*,.*)", "has commas, which CSS allows only in rgb() and hsl(): "
-                                                       "write {!r}"),
-    )
-]  # fmt: skip
-_COMMA = re.compile(r"\s*,\s*")
+# Texts that mean something elsewhere, and what to write instead. `re` compiles these patterns at their first use.
+_ELSEWHERE = (
+    (r"([0-9a-f]{3}(?=.\Z)|[0-9a-f]{6}(?=..\Z))[0-9a-f]+\Z", f"is HEX with an alpha channel: {_OPAQUE_OR_NOT}"),
+    (r"0x[0-9a-f]{2}([0-9a-f]{6})\Z", f"is HEX whose first two digits are an alpha channel: {_OPAQUE_OR_NOT}"),
+    (r"hs[bv]a?\(", "is not CSS: write hwb(hue whiteness blackness); whiteness is (100% - S) x B, "
+                    "and blackness 100% - B"),
+    (r"hsla?\(.*,", "is not CSS: with commas, saturation and lightness are percentages: hsl(10, 70%, 46%)"),
+    (r"(?:device-)?cmyk\(", "is not a colour without the profile of a press; convert it to RGB"),
+    (r"((?:hwb|(?:ok)?l(?:ab|ch)|color)\(.*,.*)", "has commas, which CSS allows only in rgb() and hsl(): "
+                                                   "write {!r}"),
+)  # fmt: skip
 # Components without their function, as style sheets keep them in one property and put them into hsl() in another.
 _COMPONENT = r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:%|deg|grad|rad|turn)?)"
-_BARE = re.compile(
-    rf"{_COMPONENT}(?:\s*,\s*|\s+){_COMPONENT}(?:\s*,\s*|\s+){_COMPONENT}(\s*/\s*{_COMPONENT})?",
-    re.ASCII | re.IGNORECASE,
-)
+_BARE = rf"{_COMPONENT}(?:\s*,\s*|\s+){_COMPONENT}(?:\s*,\s*|\s+){_COMPONENT}(\s*/\s*{_COMPONENT})?"
 # Full-width forms of ASCII and the ideographic space and comma, as Chinese keyboards type them.
 _HALF_WIDTH: dict[int, str | int] = {0x3000: " ", 0x3001: ",", **{0xFEE0 + code: code for code in range(0x21, 0x7F)}}
 
@@ -144,7 +137,7 @@ def read_hex(text: str) -> tuple[int, int, int] | None:
 
 def bare_components(text: str) -> list[str]:
     """Returns the three components of a colour without its function, such as '222 47% 11%'; none for other texts."""
-    form = _BARE.fullmatch(text)
+    form = re.fullmatch(_BARE, text, re.ASCII | re.IGNORECASE)
     return [*form.groups()[:3]] if form else []
 
 
@@ -178,8 +171,9 @@ def what_to_write(text: str) -> str | None:
     if is_of_unknown_function(text):
         return f"{text!r} is without a function: write {in_function(text)!r}, or what is meant"
     for pattern, reason in _ELSEWHERE:
-        if form := pattern.match(text):
-            return f"{text!r} {reason.format(*(_COMMA.sub(' ', group) for group in form.groups()))}"
+        if form := re.match(pattern, text, re.IGNORECASE):
+            spaced = [re.sub(r"\s*,\s*", " ", group) for group in form.groups()]
+            return f"{text!r} {reason.format(*spaced)}"
     return None
 
 
