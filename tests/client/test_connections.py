@@ -51,6 +51,7 @@ from sepu_client import (
     async_client,
     connections,
 )
+from sepu_client.base_client import BaseClient
 from sepu_client.messages import MAX_BODY
 from sepu_client.retries import bare
 
@@ -216,6 +217,34 @@ def test_a_failing_function_for_headers_shows_no_key(open_client: Open) -> None:
     assert "thesecret" not in "".join(whole.format())
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"api_key": f"{SECRET}\n"},
+        {"base_url": "ftp://a"},
+        {"timeout": 0},
+        {"headers": {"Host": "a"}},
+        {"proxy": "http://user:thesecret@a b"},
+        {"proxy": "socks5://user:thesecret@a"},
+        {"proxy": "http://user:thesecret@[a"},
+        {"https_proxy": "user:thesecret@a/b"},
+    ],
+)
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_refused_setting_shows_no_secret(kind: Any, wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the variables of each of our frames."""
+    for name in wrong.keys() & {"https_proxy"}:
+        monkeypatch.setenv(name, wrong[name])
+    with pytest.raises(ValueError, match=" ") as raised:
+        kind(**{"base_url": "https://a", "api_key": SECRET, **{k: wrong[k] for k in wrong if k != "https_proxy"}})
+    assert raised.value.__context__ is None
+    own = raised.value.__traceback__
+    assert own
+    whole = traceback.TracebackException(type(raised.value), raised.value, own.tb_next, capture_locals=True)
+    assert "sepu_client" in whole.stack[0].filename
+    assert "thesecret" not in "".join(whole.format())
+
+
 @pytest.mark.parametrize("way", ["plain", "proxy", "CONNECT"])
 def test_no_variable_of_our_frames_shows_the_key(open_client: Open, way: str) -> None:
     """Nor the proxy's password, in no line of a call, whatever code a signal runs there."""
@@ -226,6 +255,8 @@ def test_no_variable_of_our_frames_shows_the_key(open_client: Open, way: str) ->
         if "/sepu_client/" not in frame.f_code.co_filename:
             return None
         lines += 1
+        if frame.f_code is BaseClient.__init__.__code__ and "authorization" not in frame.f_locals:
+            return look  # these are still the caller's arguments
         shown.extend(
             f"{frame.f_code.co_name}, line {frame.f_lineno}: {name}"
             for name, value in list(frame.f_locals.items())
@@ -236,14 +267,14 @@ def test_no_variable_of_our_frames_shows_the_key(open_client: Open, way: str) ->
     with listening(way, [*WAYS[way], ANSWERED, Peer.request, ANSWERED]) as peer:
         if "proxy" in peer.options:
             peer.options["proxy"] = peer.options["proxy"].replace("//", "//user:thepassword@")
-        with open_client(api_key=SECRET, **peer.options) as client:
-            before = sys.gettrace()
-            sys.settrace(look)
-            try:
+        before = sys.gettrace()
+        sys.settrace(look)
+        try:
+            with open_client(api_key=SECRET, **peer.options) as client:
                 for _ in range(2):
                     assert client.library().record_count == 161
-            finally:
-                sys.settrace(before)
+        finally:
+            sys.settrace(before)
     assert lines > 200
     assert shown == []
 

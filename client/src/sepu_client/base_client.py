@@ -29,8 +29,9 @@ class BaseClient(Generic[A, C]):
         headers: OwnHeaders | None = None,
         send: Callable[[Request], A] | None = None,
     ) -> None:
-        # It may be None. From here on, no variable shows it: tools print the variables of a traceback's frames.
+        # From here on, no variable shows a secret: tools print the variables of a traceback's frames.
         authorization, api_key = Secret(f"Bearer {api_key}" if isinstance(api_key, str) else ""), ""
+        proxy = proxy and Secret(proxy)
         self._timeout = checked_seconds("timeout", timeout)
         self._deadline = checked_seconds("deadline", deadline)
         self._route = find_route(base_url, ssl_context, proxy, is_used=send is None)

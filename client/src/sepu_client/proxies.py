@@ -47,11 +47,11 @@ def _is_exception(host: str, port: int) -> bool:
     return any(found)
 
 
-def _first(names: tuple[str, ...]) -> tuple[str, str]:
+def _first(names: tuple[str, ...]) -> tuple[str, Secret]:
     for name in names:
-        if value := os.environ.get(name, "").strip():
+        if value := Secret(os.environ.get(name, "").strip()):
             return name, value
-    return names[0], ""
+    return names[0], Secret()
 
 
 def is_host(host: str) -> bool:
@@ -79,6 +79,14 @@ def _is_name(host: str) -> bool:
 
 def read_proxy(name: str, url: str) -> Proxy:
     """Reads a proxy's URL. Raises ValueError, which says `name` and not the URL: that may have a password."""
+    read = _read(url)
+    if isinstance(read, Proxy):
+        return read
+    raise ValueError(f"{name} {read}")
+
+
+def _read(url: str) -> Proxy | str:
+    """Returns the proxy or what is wrong. It does not raise, because its variables show the password."""
     url = url if "://" in url else f"http://{url}"
     try:
         parts = urlsplit(url)
@@ -92,18 +100,18 @@ def read_proxy(name: str, url: str) -> Proxy:
             and url.isprintable()
             and not re.search(r"[\s?#]", url)
         )
-    except (ValueError, TypeError):
+    except ValueError:
         scheme, is_valid = "", False
     if scheme.startswith("socks"):
-        raise ValueError(
-            f"{name} is a SOCKS proxy, and this client uses only HTTP proxies: set it to one, or put the service's "
-            "host into NO_PROXY"
+        return (
+            "is a SOCKS proxy, and this client uses only HTTP proxies: set it to one, or put the service's host into "
+            "NO_PROXY"
         )
     if not is_valid:
-        raise ValueError(
-            f"{name} is not of the form http://HOST:PORT or http://USER:PASSWORD@HOST:PORT, with special characters "
-            "of the password as %XX"
-        ) from None
+        return (
+            "is not of the form http://HOST:PORT or http://USER:PASSWORD@HOST:PORT, with special characters of the "
+            "password as %XX"
+        )
     userinfo = parts.netloc.rpartition("@")[0]
     user, _, password = userinfo.partition(":")
     credentials = unquote_to_bytes(user) + b":" + unquote_to_bytes(password)
