@@ -5,10 +5,12 @@ import re
 import sys
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 from Cython.Build import cythonize
 from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 if sys.byteorder != "little":
     sys.exit("sepu: this machine is big-endian; sepu is tested on x86-64 and 64-bit ARM only, which are little-endian")
@@ -46,6 +48,18 @@ class BuildExtension(build_ext):
         return re.sub(r"\.abi3-[^.]+", ".abi3", super().get_ext_filename(fullname))  # type: ignore[no-untyped-call]
 
 
+class BuildPython(build_py):
+    """Writes the version, with its commit, into the package: importlib.metadata takes longer than `sepu --version`."""
+
+    def run(self) -> None:
+        super().run()
+        egg_info: Any = self.get_finalized_command("egg_info")
+        place = "src" if self.editable_mode else self.build_lib
+        Path(place, "sepu", "_version.py").write_text(
+            f'"""Written by setup.py."""\n\nversion = "{egg_info.egg_version}"\n', "utf-8"
+        )
+
+
 if __name__ == "__main__":  # not in cythonize's processes, which import this file unless they are forked
     setup(
         package_dir={"": "src"},
@@ -58,7 +72,7 @@ if __name__ == "__main__":  # not in cythonize's processes, which import this fi
             "sepu.library": ["release/*.json", "release/*.bin"],
             "sepu.database": ["sql/**/*.sql"],
         },
-        cmdclass={"build_ext": BuildExtension},
+        cmdclass={"build_ext": BuildExtension, "build_py": BuildPython},
         ext_modules=cythonize(
             extensions,
             language_level=3,

@@ -16,7 +16,7 @@ MAY_IMPORT = {
     layer: set(re.findall(r"`(\w+)`", names))
     for layer, names in re.findall(r"^\| `src/sepu/(\w+)/` \|.*\|(.*)\|$", CONTRIBUTING, re.MULTILINE)
 }
-SHARED = ("errors.", "extras.", "labels.", "limits", "outgoing.", "printable.")
+SHARED = ("errors.", "extras.", "labels.", "limits", "outgoing.", "printable.", "shell.")
 SQL = ("select", "insert", "update", "delete", "create", "alter", "drop", "truncate", "lock")
 RESTRICTED = set().union(*MAY_IMPORT.values()) - MAY_IMPORT.keys()
 

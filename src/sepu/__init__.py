@@ -137,9 +137,9 @@ if not TYPE_CHECKING:  # type checkers must report unknown names
 
     def __getattr__(name: str) -> object:
         if name == "__version__":
-            from importlib.metadata import version
+            from sepu._version import version
 
-            return version("sepu")
+            return version
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(_HOMES[name]), name)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import click
 
-from sepu.cli.main import commands
+from sepu.cli.commands import commands
 
 
 def every(group: click.Group = commands, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:

@@ -26,8 +26,10 @@ from tests.programs import node_program
 
 import sepu
 from sepu import limits
+from sepu.cli.colors import FORMATS
 from sepu.cli.palette_formats import WRITERS, Entry
 from sepu.library.palette_files import READERS
+from sepu.shell import PALETTES
 
 RED, PINK = (200, 60, 35), (244, 121, 131)
 ATTRIBUTION = sepu.load().attribution
@@ -248,6 +250,10 @@ def test_a_list_of_all_colours() -> None:
 def exported(file_format: str, *arguments: str) -> bytes:
     arguments = ("list", *arguments, "--format", file_format)
     return subprocess.run([SEPU, *arguments], capture_output=True, check=True).stdout
+
+
+def test_the_help_names_all_formats() -> None:
+    assert ([*FORMATS], [*PALETTES]) == ([*WRITERS], [*READERS])
 
 
 @pytest.mark.parametrize("file_format", WRITERS)

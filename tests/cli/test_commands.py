@@ -8,6 +8,7 @@ import sys
 import time
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import get_args
 
@@ -23,7 +24,7 @@ from tests.harness.serving import SEPU, serving
 import sepu
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey
-from sepu.cli.main import commands
+from sepu.cli.commands import commands
 from sepu.cli.output import REMEDIES
 from sepu.errors import Remedy
 from sepu.extras import how_to_install
@@ -237,20 +238,38 @@ def test_a_prune(run: Run, connection: psycopg.Connection, issued: IssuedKey) ->
 IMPORTED = """
 import sys
 from sepu.cli.main import main
+sys.argv[0] = "sepu"
 try:
     main()
 finally:
-    print(*sys.modules)
+    sys.exit(f"imported {' '.join(sys.modules)}")
 """
-HEAVY = {"falcon", "msgspec", "numpy", "psycopg", "rich", "sepu.library.release"}
+HEAVY = {"falcon", "importlib.metadata", "msgspec", "numpy", "psycopg", "rich", "sepu.library.release"}
+COMPLETED = {"_SEPU_COMPLETE": "bash_complete", "COMP_CWORD": "2"}
 
 
-def test_version_and_help_import_no_command() -> None:
-    for option in ("--version", "--help"):
-        shown = completed([sys.executable, "-c", IMPORTED, option])
-        *_, modules = shown.stdout.splitlines()
-        assert shown.returncode == 0
-        assert not HEAVY & {*modules.split()}, option
+@pytest.mark.parametrize(
+    ("arguments", "environment", "unneeded"),
+    [
+        (["--version"], {}, {*HEAVY, "click"}),
+        (["--help"], {}, HEAVY),
+        ([], {**COMPLETED, "COMP_WORDS": "sepu ac", "COMP_CWORD": "1"}, {*HEAVY, "sepu.cli.accounts"}),
+        ([], {**COMPLETED, "COMP_WORDS": "sepu match fei"}, HEAVY),
+        ([], {**COMPLETED, "COMP_WORDS": "sepu list --fo"}, HEAVY),
+    ],
+)
+def test_what_is_fast_imports_nothing_slow(
+    arguments: list[str], environment: dict[str, str], unneeded: set[str]
+) -> None:
+    done = completed([sys.executable, "-c", IMPORTED, *arguments], env={**os.environ, **environment})
+    assert done.stdout
+    assert not unneeded & {*done.stderr.removeprefix("imported ").split()}
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    """Also where click reads it."""
+    for arguments in (("--version",), ("--version", "--version")):
+        assert text(invoke(*arguments)) == f"sepu, version {version('sepu')}\n"
 
 
 def test_help_says_what_each_command_does_as_the_command_itself_does() -> None:
@@ -320,6 +339,8 @@ def test_a_misspelt_command_is_told_what_is_meant() -> None:
 def test_shells_complete_names() -> None:
     done = process(_SEPU_COMPLETE="bash_complete", COMP_WORDS="sepu list fei", COMP_CWORD="2")
     assert text(done).split() == [f"plain,{record.slug}" for record in sepu.load() if record.slug.startswith("fei")]
+    done = process(_SEPU_COMPLETE="bash_complete", COMP_WORDS="sepu a", COMP_CWORD="1")
+    assert text(done).split() == ["plain,audit", "plain,account"]
 
 
 def test_the_manual_has_every_option() -> None:

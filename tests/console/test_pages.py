@@ -26,7 +26,7 @@ from sepu.admin.audit import audit, record_audit
 from sepu.admin.events import list_events
 from sepu.admin.keys import revoke_key
 from sepu.admin.naming import find_account
-from sepu.cli.main import commands
+from sepu.cli.commands import commands
 from sepu.console.metrics import read_service_state
 from sepu.console.pages import ServiceState
 from sepu.database.opening import connect

@@ -15,24 +15,10 @@ from sepu.admin.erase import delete_unused_account, erase_account, last_bill
 from sepu.admin.import_accounts import ImportedAccount, NewKey, WantedAccount
 from sepu.admin.import_accounts import import_accounts as import_accounts_of
 from sepu.cli.account_files import keeping_keys, read_accounts
+from sepu.cli.command import F, example, form_options, group
 from sepu.cli.decorators import prints_change, prints_fields, prints_rows, with_connection
 from sepu.cli.files import first_bytes
-from sepu.cli.output import (
-    F,
-    Fields,
-    Form,
-    columns,
-    echo_rows,
-    example,
-    form_options,
-    group,
-    instant,
-    members,
-    note,
-    note_to_person,
-    percent,
-    progress,
-)
+from sepu.cli.output import Fields, Form, columns, echo_rows, instant, members, note, note_to_person, percent, progress
 from sepu.cli.times import duration, ending, ending_or_none
 from sepu.metering.meters import METERS
 

@@ -14,8 +14,9 @@ from rich.console import Console
 from sepu.admin.audit import Audit, record_audit
 from sepu.admin.audit import audit as audited
 from sepu.admin.keys import ENDING_DAYS, count_ending
+from sepu.cli.command import command, example, json_option
 from sepu.cli.decorators import database_options
-from sepu.cli.output import command, echo, echo_json, echo_rows, example, fail, json_option, note, why_not_printed
+from sepu.cli.output import echo, echo_json, echo_rows, fail, note, why_not_printed
 from sepu.cli.textfile import write_metrics
 from sepu.database.opening import DatabaseError, clear_errors, database_connection
 from sepu.errors import SepuError

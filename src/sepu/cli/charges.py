@@ -18,21 +18,10 @@ from sepu import limits
 from sepu.admin import charges as admin
 from sepu.admin.charges import Duplicate, LoggedRequest, Range, RequestStatus, StoredCharge
 from sepu.admin.usage import days_of_month, read_now
+from sepu.cli.command import command, example, form_options, refuse_idle
 from sepu.cli.decorators import with_connection
 from sepu.cli.demo_account import GREETING
-from sepu.cli.output import (
-    Form,
-    columns,
-    command,
-    echo_rows,
-    example,
-    form_options,
-    instant,
-    members,
-    month,
-    note,
-    refuse_idle,
-)
+from sepu.cli.output import Form, columns, echo_rows, instant, members, month, note
 from sepu.cli.times import range_options, utc_day
 from sepu.metering.key_format import account_of, idempotency_key_hash
 

@@ -11,8 +11,9 @@ import click
 import psycopg
 
 from sepu import limits
+from sepu.cli.command import command, env_option, example, refuse_idle
 from sepu.cli.decorators import database_options
-from sepu.cli.output import Port, command, echo, env_option, example, refuse_idle
+from sepu.cli.output import Port, echo
 from sepu.console.app import create_console
 from sepu.console.pages import ServiceState
 from sepu.database.connection import snapshot

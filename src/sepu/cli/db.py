@@ -10,22 +10,9 @@ import click
 from psycopg import Connection
 
 from sepu.admin.distribute import distribute
+from sepu.cli.command import example, form_options, group, json_option
 from sepu.cli.decorators import REPEATABLE, database_options, prints_change, with_connection
-from sepu.cli.output import (
-    Form,
-    check_output,
-    columns,
-    echo,
-    echo_fields,
-    echo_rows,
-    example,
-    form_options,
-    group,
-    json_option,
-    members,
-    note,
-    telling,
-)
+from sepu.cli.output import Form, check_output, columns, echo, echo_fields, echo_rows, members, note, telling
 from sepu.database.embedded import embedded_postgres
 from sepu.database.migrate import migrate
 from sepu.database.opening import clear_errors, connect

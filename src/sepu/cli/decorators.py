@@ -9,19 +9,8 @@ import click
 import psycopg
 
 from sepu.admin.naming import find_account
-from sepu.cli.output import (
-    Fields,
-    Form,
-    check_output,
-    echo_fields,
-    echo_rows,
-    env_option,
-    form_options,
-    is_given,
-    json_option,
-    refuse_idle,
-    telling,
-)
+from sepu.cli.command import env_option, form_options, is_given, json_option, refuse_idle
+from sepu.cli.output import Fields, Form, check_output, echo_fields, echo_rows, telling
 from sepu.cli.times import by_the_database
 from sepu.database.embedded import refuse_moved
 from sepu.database.opening import DatabaseError, DatabaseUnavailableError, clear_errors, database_connection

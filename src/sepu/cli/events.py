@@ -18,23 +18,10 @@ from sepu import limits
 from sepu.admin import events as ledger
 from sepu.admin.events import STATES, EndpointAnswer, Event
 from sepu.admin.webhook_payload import payload, trial
+from sepu.cli.command import F, example, group, json_option, refuse_idle
 from sepu.cli.decorators import database_options, prints_change, prints_fields, prints_rows
 from sepu.cli.files import first_bytes
-from sepu.cli.output import (
-    F,
-    Fields,
-    check_output,
-    columns,
-    echo_fields,
-    echo_json,
-    example,
-    group,
-    json_option,
-    members,
-    month,
-    note,
-    refuse_idle,
-)
+from sepu.cli.output import Fields, check_output, columns, echo_fields, echo_json, members, month, note
 from sepu.cli.textfile import write_metrics
 from sepu.cli.times import range_options
 from sepu.database.opening import DatabaseUnavailableError, database_connection

@@ -15,20 +15,9 @@ from sepu.admin import export
 from sepu.admin.history import REQUESTS_PER_MINUTE, PlanChange
 from sepu.admin.plans import show_plan
 from sepu.admin.usage import read_now
+from sepu.cli.command import command, example, json_lines_option
 from sepu.cli.decorators import with_connection
-from sepu.cli.output import (
-    Fields,
-    command,
-    csv_printer,
-    echo_json,
-    example,
-    instant,
-    json_lines_option,
-    members,
-    month,
-    note,
-    progress,
-)
+from sepu.cli.output import Fields, csv_printer, echo_json, instant, members, month, note, progress
 from sepu.errors import SepuError
 
 _COLUMNS = (

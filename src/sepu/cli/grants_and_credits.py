@@ -11,22 +11,9 @@ from psycopg import Connection
 
 from sepu.admin import grants_and_credits as admin
 from sepu.admin.export import export_usage
+from sepu.cli.command import F, example, form_options, group
 from sepu.cli.decorators import REPEATABLE, prints_change, prints_rows, with_connection
-from sepu.cli.output import (
-    F,
-    Fields,
-    Form,
-    columns,
-    echo_rows,
-    example,
-    form_options,
-    group,
-    members,
-    month,
-    note,
-    progress,
-    telling,
-)
+from sepu.cli.output import Fields, Form, columns, echo_rows, members, month, note, progress, telling
 from sepu.cli.times import moment
 from sepu.database.opening import DatabaseError, DatabaseUnavailableError, clear_errors
 from sepu.errors import SepuError

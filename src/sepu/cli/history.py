@@ -8,8 +8,9 @@ import msgspec
 from psycopg import Connection
 
 from sepu.admin.history import Change, list_changes
+from sepu.cli.command import command, example, form_options
 from sepu.cli.decorators import with_connection
-from sepu.cli.output import Fields, Form, columns, command, echo_rows, example, form_options, members, note
+from sepu.cli.output import Fields, Form, columns, echo_rows, members, note
 from sepu.cli.times import range_options
 
 

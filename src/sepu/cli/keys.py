@@ -14,23 +14,10 @@ from sepu.admin.naming import find_account
 from sepu.admin.rotation import preview_rotation
 from sepu.admin.rotation import rotate_key as rotated
 from sepu.cli.accounts import naming_options, note_thumbprint, replace_unseen_key
+from sepu.cli.command import example, group, json_option
 from sepu.cli.decorators import REPEATABLE, prints_change, prints_rows, with_connection
 from sepu.cli.files import first_bytes
-from sepu.cli.output import (
-    Fields,
-    columns,
-    echo,
-    echo_json,
-    echo_rows,
-    example,
-    group,
-    instant,
-    json_option,
-    members,
-    note,
-    note_to_person,
-    telling,
-)
+from sepu.cli.output import Fields, columns, echo, echo_json, echo_rows, instant, members, note, note_to_person, telling
 from sepu.cli.times import duration, ending, ending_or_none
 from sepu.errors import SepuError
 from sepu.metering.key_format import account_of

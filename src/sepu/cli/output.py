@@ -7,13 +7,13 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import fields
 from datetime import UTC, date, datetime
 from functools import cache
 from itertools import chain, islice
-from typing import Any, Literal, NoReturn, TypeVar, get_origin
+from typing import Any, Literal, NoReturn, get_origin
 
 import click
 import msgspec
@@ -36,77 +36,13 @@ from sepu.errors import Remedy, SepuError
 from sepu.metering.key_format import without_keys
 from sepu.metering.meters import METERS, is_month
 from sepu.printable import printable
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-class Command(click.Command):
-    """A command that refuses a repeated option, and options that exclude each other, such as --json and --csv.
-
-    click itself would use the last of them and ignore the others.
-    """
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parses the command line; click calls it."""
-        if not ctx.resilient_parsing:
-            _, _, order = self.make_parser(ctx).parse_args(list(args))
-            first: dict[str | None, click.Parameter] = {}
-            for option in order:
-                if option.name not in first:
-                    first[option.name] = option
-                elif first[option.name] is not option:
-                    ctx.fail(f"{option.opts[0]} does nothing with {first[option.name].opts[0]}; take one of them")
-                elif not option.multiple:
-                    ctx.fail(f"{option.opts[0]} is given twice; only one counts, so give it once")
-        return super().parse_args(ctx, args)
-
-
-class _Group(click.Group):
-    command_class = Command
-
-
-def command(
-    name: str | None = None,
-    kind: type[Command] = Command,
-    **settings: Any,  # noqa: ANN401
-) -> Callable[[Callable[..., Any]], click.Command]:
-    """Makes a command of a function, as `click.command` does."""
-    return click.command(name, kind, **settings)
-
-
-def group() -> Callable[[Callable[..., Any]], click.Group]:
-    """Makes a group of commands of a function, as `click.group` does."""
-    return click.group(cls=_Group)
-
-
-def is_given(name: str) -> bool:
-    """Returns whether the command line itself sets a parameter."""
-    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
-
-
-def refuse_idle(cause: str, *, used: Container[str] = (), idle: Container[str] = ()) -> None:
-    """Refuses options of the command line that `cause` makes useless: those in `idle`, or all that are not in `used`.
-
-    Both hold names of parameters. `used` always includes those of the database and of the output's form.
-    """
-    for each in click.get_current_context().command.params:
-        name = each.name or ""
-        useless = name in idle if idle else name not in used and name not in _EVERYWHERE
-        if useless and is_given(name):
-            raise click.UsageError(f"{each.opts[0]} does nothing with {cause}; leave it out")
-
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-json_lines_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on each line.")
+from sepu.shell import no_formula
 
 Form = Literal["table", "json", "csv"]
 Fields = Mapping[str, object]
 
 # Fields with a number for each meter, and the suffix of their names, as in matchLimit.
 _BY_METER = {"limits": "Limit", "committed": "Committed", "last_month": "LastMonth", "units": "Units"}
-
-# A spreadsheet reads a cell that begins with one of these as a formula (OWASP, "CSV Injection").
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 _GAP = "  "
 # Columns that may be cut to fit the terminal. The others can be copied as they are.
@@ -115,26 +51,8 @@ _LEAST_CELLS = 6
 # Rows that set the columns' widths, so that a list of a million rows begins immediately.
 _MEASURED_ROWS = 1000
 _BAR_CELLS = 20
-_EVERYWHERE = ("database_url", "state_dir", "form", "as_json")
 # The fields that say what a command did.
 _IDS = ("id", "accountId", "keyId", "planId", "role")
-
-
-def form_options(command: F) -> F:
-    """Adds `--json` and `--csv`."""
-    command = click.option("--csv", "form", flag_value="csv", help="Print CSV.")(command)
-    return click.option("--json", "form", flag_value="json", help="Print one JSON object on each line.")(command)
-
-
-def example(command: str) -> str:
-    """Returns the end of a command's help: how to call it."""
-    return f"\b\nExample:\n  sepu {command}"
-
-
-def env_option(names: str, text: str, prefix: str = "SEPU_", **settings: Any) -> Callable[[F], F]:  # noqa: ANN401
-    """Adds an option that an environment variable can set too: `--host` or SEPU_HOST."""
-    variable = prefix + names.partition("/")[0].removeprefix("--").replace("-", "_").upper()
-    return click.option(names, envvar=variable, show_envvar=True, help=text, **settings)
 
 
 class Port(click.IntRange):
@@ -309,11 +227,6 @@ def csv_printer(columns: Sequence[str]) -> Callable[[Fields], None]:
     print_line({name: name for name in columns})
 
     return print_line
-
-
-def no_formula(value: object) -> object:
-    """Returns a cell that no spreadsheet runs: a text that looks like a formula gets an apostrophe before it."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
 def _echo_table(rows: Iterable[Fields], nothing: str | None) -> None:

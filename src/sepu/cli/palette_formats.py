@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sepu.cli.output import no_formula
 from sepu.library.named import NamedPalette
 from sepu.library.records import Record, Swatch, rgb_of
 from sepu.library.release import Release
+from sepu.shell import DIGITS, no_formula
 
 
 class Entry(NamedTuple):
@@ -31,7 +31,6 @@ Writer = Callable[[Source, Sequence[Entry]], bytes]
 _SWATCH_WIDTH, _LINE_HEIGHT = 80, 32
 
 # After the decimal point.
-_DIGITS = {"deltaE": 4, "share": 6}
 _CHANNEL_DIGITS = 4
 
 
@@ -40,7 +39,7 @@ def members(entry: Entry) -> dict[str, Any]:
     found: dict[str, Any] = {} if entry.input is None else {"input": entry.input}
     rgb = [round(channel, _CHANNEL_DIGITS) for channel in entry.record.rgb]
     found |= msgspec.to_builtins(entry.record) | {"hex": entry.record.hex, "rgb": rgb}
-    return found | {name: round(found[name], digits) for name, digits in _DIGITS.items() if name in found}
+    return found | {name: round(found[name], digits) for name, digits in DIGITS.items() if name in found}
 
 
 def row(entry: Entry) -> dict[str, object]:
@@ -49,7 +48,7 @@ def row(entry: Entry) -> dict[str, object]:
     (red, green, blue), name = found["rgb"], found["name"]
     named = name if isinstance(name, dict) else {"name": name}
     whole = {**found, **named, "r": red, "g": green, "b": blue}
-    names = ("input", "hex", *_DIGITS, *named, "slug", "reliability", "r", "g", "b")
+    names = ("input", "hex", *DIGITS, *named, "slug", "reliability", "r", "g", "b")
     return {name: whole[name] for name in names if name in whole}
 
 

@@ -6,8 +6,9 @@ import click
 from psycopg import Connection
 
 from sepu.admin import plans
+from sepu.cli.command import F, example, group
 from sepu.cli.decorators import prints_change, prints_fields, prints_rows
-from sepu.cli.output import F, Fields, columns, example, group, members
+from sepu.cli.output import Fields, columns, members
 from sepu.metering.meters import METERS
 
 

@@ -6,8 +6,9 @@ from psycopg import Connection
 from sepu import limits
 from sepu.admin.prune import count_prunable, prune_deliveries
 from sepu.admin.prune import prune as prune_batches
+from sepu.cli.command import command, example
 from sepu.cli.decorators import prints_change
-from sepu.cli.output import command, example, progress
+from sepu.cli.output import progress
 
 
 @command(epilog=example("prune --older-than-days 90"))

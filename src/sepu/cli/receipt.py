@@ -8,8 +8,9 @@ import click
 import msgspec
 
 from sepu.admin import receipts
+from sepu.cli.command import example, group, json_option
 from sepu.cli.files import first_bytes
-from sepu.cli.output import check_output, echo, echo_fields, echo_json, example, group, json_option, telling
+from sepu.cli.output import check_output, echo, echo_fields, echo_json, telling
 from sepu.errors import SepuError
 
 

@@ -11,16 +11,10 @@ from typing import get_args
 import click
 
 from sepu import limits
+from sepu.cli.command import command, env_option, example, refuse_idle
 from sepu.cli.decorators import database_options
 from sepu.cli.demo_account import greet
-from sepu.cli.output import (
-    Port,
-    command,
-    env_option,
-    example,
-    note,
-    refuse_idle,
-)
+from sepu.cli.output import Port, note
 from sepu.database.embedded import keeper, mark_moved, mark_used
 from sepu.database.opening import database, service_url
 from sepu.library.release import load_release

@@ -10,7 +10,8 @@ import click
 from psycopg import Connection
 
 from sepu.admin.usage import read_now
-from sepu.cli.output import F, instant, note
+from sepu.cli.command import F
+from sepu.cli.output import instant, note
 
 _EARLIEST, _LAST_YEAR = datetime.min, 9998  # Python cannot convert others to every time zone
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)

@@ -17,23 +17,9 @@ from sepu.admin.usage import (
     usage_by_month,
     usage_in_month,
 )
+from sepu.cli.command import command, example, form_options
 from sepu.cli.decorators import prints_rows, with_connection
-from sepu.cli.output import (
-    Fields,
-    Form,
-    bar,
-    columns,
-    command,
-    echo,
-    echo_fields,
-    echo_json,
-    echo_rows,
-    example,
-    form_options,
-    members,
-    month,
-    percent,
-)
+from sepu.cli.output import Fields, Form, bar, columns, echo, echo_fields, echo_json, echo_rows, members, month, percent
 from sepu.cli.times import utc_day
 from sepu.errors import SepuError
 

@@ -167,14 +167,31 @@ def is_of_unknown_function(text: str) -> bool:
 
 
 def what_to_write(text: str) -> str | None:
-    """Returns why a text that is a colour elsewhere is not one here, and what to write; None for other texts."""
+    """Returns why a text that is like a colour is not one here, and what to write; None for other texts."""
     if is_of_unknown_function(text):
         return f"{text!r} is without a function: write {in_function(text)!r}, or what is meant"
     for pattern, reason in _ELSEWHERE:
         if form := re.match(pattern, text, re.IGNORECASE):
             spaced = [re.sub(r"\s*,\s*", " ", group) for group in form.groups()]
             return f"{text!r} {reason.format(*spaced)}"
+    if text[-1:] in {";", ","}:
+        return f"{text!r} ends with {text[-1]!r}, which is not part of a colour"
+    if text[:1] == "#":
+        if wrong := next((digit for digit in text[1:] if digit not in "0123456789abcdefABCDEF"), None):
+            return f"{text!r} has {wrong!r}, which is not a HEX digit: 0 to 9 or A to F"
+        return f"{text!r} has {len(text) - 1} digits; write three as in '#fff', or six as in '#C83C23'"
+    numbers = re.split(r"\s*,\s*|\s+", text.strip("()[] "))
+    if all(re.fullmatch(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)%?", number, re.ASCII) for number in numbers):
+        if len(numbers) != 3:
+            return f"{text!r} has {len(numbers)} channels; a colour has three, such as '200 60 35'"
+        return f"{text!r} has a channel that is not a number from 0 to 255"
     return None
+
+
+def refuse_one_number(text: str) -> None:
+    """Raises ValueError for a number that may be a channel, or HEX."""
+    if text.isdecimal() and len(text) <= 3:
+        raise ValueError(f"{text!r} is one number: write '#{text:0>3}' for HEX, or three numbers such as '200 60 35'")
 
 
 def read_css(text: str) -> Triple | None:

@@ -5,11 +5,18 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from decimal import Decimal
 from math import nan
 from numbers import Integral, Real
-from string import hexdigits
 
 from sepu.errors import SepuError
 from sepu.labels import RGB, in_order
-from sepu.library.css import is_of_unknown_function, read_css, read_hex, shown, trim_color, what_to_write
+from sepu.library.css import (
+    is_of_unknown_function,
+    read_css,
+    read_hex,
+    refuse_one_number,
+    shown,
+    trim_color,
+    what_to_write,
+)
 from sepu.library.records import NamedColor, hex_of
 
 Rgb = tuple[float, float, float]
@@ -23,8 +30,6 @@ FORMS = (
 
 _PLAIN = (int, float)  # PERF: checking whether an object is Real is slow
 _CHANNEL = r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)%?)"
-_NUMBER = re.compile(_CHANNEL, re.ASCII)
-_SEPARATORS = re.compile(r"\s*,\s*|\s+")
 _CHANNELS = re.compile(rf"\s*{_CHANNEL}(?:\s*,\s*|\s+){_CHANNEL}(?:\s*,\s*|\s+){_CHANNEL}\s*", re.ASCII)
 
 
@@ -77,8 +82,7 @@ def parse_color(color: ColorLike, named: Sequence[NamedColor] = ()) -> Rgb:
 
 
 def _parse_text(text: str, named: Sequence[NamedColor]) -> Rgb:
-    if text.isdecimal() and len(text) <= 3:
-        raise ColorError(f"{text!r} is one number: write '#{text:0>3}' for HEX, or three numbers such as '200 60 35'")
+    refuse_one_number(text)
     if not named and (channels := read_hex(text)):
         return channels
     # PERF: the most common CSS form needs no parser.
@@ -97,23 +101,7 @@ def _parse_text(text: str, named: Sequence[NamedColor]) -> Rgb:
         return next(iter(candidates))
     if reason := what_to_write(text):
         raise ColorError(reason)
-    if text[-1:] in {";", ","}:
-        raise ColorError(f"{text!r} ends with {text[-1]!r}, which is not part of a colour; {FORMS}")
-    if reason := _fault(text):
-        raise ColorError(f"{text!r} {reason}")
     raise ColorError(f"{text!r} is not a colour that is known here; {FORMS}")
-
-
-def _fault(text: str) -> str | None:
-    """Returns what is wrong with HEX, or with the number of channels; None for other texts."""
-    if text[:1] == "#":
-        if wrong := next((digit for digit in text[1:] if digit not in hexdigits), None):
-            return f"has {wrong!r}, which is not a HEX digit: 0 to 9 or A to F"
-        return f"has {len(text) - 1} digits; write three as in '#fff', or six as in '#C83C23'"
-    numbers = _SEPARATORS.split(text.strip("()[] "))
-    if len(numbers) != 3 and all(map(_NUMBER.fullmatch, numbers)):
-        return f"has {len(numbers)} channels; a colour has three, such as '200 60 35'"
-    return None
 
 
 def _number(text: str) -> float:
