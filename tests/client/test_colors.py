@@ -52,7 +52,7 @@ def test_what_people_write_for_a_colour(color: Any) -> None:
         ("#C83C23", TypeError, "write ['#C83C23']"),
         ((200, 60, 35), TypeError, "write [(200, 60, 35)]"),
         ({"r": 1, "g": 2, "b": 3}, TypeError, "write [{'r': 1, 'g': 2, 'b': 3}]"),
-        (["#C83C2"], ValueError, "'#C83C2' is not a colour; a colour is '#C83C23'"),
+        (["#C83C2"], ValueError, "'#C83C2' has 5 digits; write three as in '#fff', or six as in '#C83C23'"),
         (["color(display-p3 1 0 0)"], ValueError, "'color(display-p3 1 0 0)' lies outside sRGB"),
         (["C83C23FF"], ValueError, "is HEX with an alpha channel: write '#C83C23'"),
         (["#1234"], ValueError, "'#1234' has an alpha channel of 0.266667"),

@@ -1,5 +1,6 @@
 """The command `sepu-client` against a real server, and against one that sends control characters."""
 
+import csv
 import json
 import os
 import re
@@ -12,6 +13,7 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
+from tests.cli.running import invoke
 from tests.client.conftest import url_of
 from tests.client.hostile import Peer, listening, saying
 from tests.harness.processes import completed, running
@@ -20,6 +22,7 @@ from tests.harness.serving import Server
 import sepu_client
 from sepu.admin.keys import IssuedKey
 from sepu_client import command
+from sepu_client.shell import ROWS
 
 COMMAND = Path(sys.executable).with_name("sepu-client")
 Run = Callable[..., CompletedProcess[str]]
@@ -31,7 +34,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
     def sepu_client(*arguments: str, **environment: str) -> CompletedProcess[str]:
         monkeypatch.setattr(sys, "argv", ["sepu-client", *arguments])
-        for name, value in environment.items():
+        for name, value in {"COLUMNS": "", **environment}.items():
             monkeypatch.setenv(name, value)
         code: Any = 0
         try:
@@ -51,15 +54,15 @@ def run(call: Run, uvloop: Server, issued: IssuedKey) -> Run:
 
 
 def test_a_match(run: Run) -> None:
-    done = run("match", "#C83C23", "fff", "--top", "2")
+    done = run("match", "#C83C23", "fff", "--top", "2", COLUMNS="80")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
-        "rgb(200, 60, 35)\n"
-        "  #C83C23  绯红  fēi hóng  Scarlet Silk  ΔE 0.0000\n"
-        "  #DC3023  酡红  tuó hóng  Wine Flush Red  ΔE 3.8077\n"
-        "rgb(255, 255, 255)\n"
-        "  #FFFFFF  精白  jīng bái  Pure White  ΔE 0.0000\n"
-        "  #F0F0F4  铅白  qiān bái  Lead White  ΔE 3.6496\n"
+        "#C83C23  input\n"
+        "#C83C23  ΔE 0.0000  绯红  fēi hóng  Scarlet Silk  verified\n"
+        "#DC3023  ΔE 3.8077  酡红  tuó hóng  Wine Flush Red  attributed\n"
+        "#FFFFFF  input\n"
+        "#FFFFFF  ΔE 0.0000  精白  jīng bái  Pure White  attributed\n"
+        "#F0F0F4  ΔE 3.6496  铅白  qiān bái  Lead White  verified\n"
     )
     again = [
         json.loads(run("match", "c83c23", "--idempotency-key", "order-4711", "--json").stdout)["replayed"]
@@ -69,18 +72,58 @@ def test_a_match(run: Run) -> None:
     assert ": 3 of 2000 units, 1997 remain" in run("usage").stdout
 
 
+def table(text: str, form: str) -> list[dict[str, Any]]:
+    """The rows of a format, without the values that only the library or only the service has."""
+    if form == "json":
+        found = json.loads(text)["colors"]
+    elif form == "jsonl":
+        found = [json.loads(line) for line in text.splitlines()]
+    else:
+        found = list(csv.DictReader(text.splitlines(), delimiter="," if form == "csv" else "\t"))
+    for row in found:
+        if isinstance(row.get("name"), dict):
+            del row["name"]["zhHant" if "zhHant" in row["name"] else "zh"]
+    of_one = {
+        *("zhHant", "attribution", "ordinal", "group", "inSrgb", "similarity", "name"),
+        *("datasetVersion", "usage", "replayed", "requestId", "idempotencyKey"),
+    }
+    return [{name: value for name, value in row.items() if name not in of_one} for row in found]
+
+
+@pytest.mark.parametrize("form", ROWS)
+@pytest.mark.parametrize(
+    "arguments", [("match", "#C83C23", "200.5", "60", "35", "oklch(0.6  0.2 30)"), ("search", "hong", "--limit", "3")]
+)
+def test_it_writes_what_sepu_writes(run: Run, arguments: tuple[str, ...], form: str) -> None:
+    """Rows with the same names, order and values."""
+    offline, online = (tool(*arguments, "--format", form) for tool in (invoke, run))
+    assert (online.returncode, online.stderr) == (0, "")
+    expected, found = table(offline.stdout, form), table(online.stdout, form)
+    assert found == expected
+    if form in ("csv", "tsv"):
+        assert [*found[0]] == [*expected[0]]
+
+
+def test_rows_for_a_pipe_are_those_of_sepu(run: Run) -> None:
+    offline = invoke("match", "#C83C23", "tomato", COLUMNS=None).stdout.splitlines()
+    without_traditional = ["\t".join(cells[:4] + cells[5:]) for cells in (line.split("\t") for line in offline)]
+    assert run("match", "#C83C23", "tomato").stdout.splitlines() == without_traditional
+
+
 @pytest.mark.parametrize("color", [("200", "60", "35"), ("200,", "60,", "35"), ("(200, 60, 35)",), ("[200, 60, 35]",)])
 def test_numbers_are_read_as_sepu_match_reads_them(run: Run, color: tuple[str, ...]) -> None:
     done = run("match", *color)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("rgb(200, 60, 35)\n  #C83C23  ")
+    assert done.stdout.startswith("#C83C23\t#C83C23\t0.0\t")
 
 
 def test_a_search(run: Run) -> None:
-    assert run("search", "tao", "hong").stdout == "#F47983  桃红  táo hóng  Peach Blossom Pink\n"
-    assert run("search", "qqqqqq").stdout.startswith("nothing found")
-    found = json.loads(run("search", "hong", "--limit", "3", "--json").stdout)
-    assert (found["count"], len(found["results"])) == (3, 3)
+    found = run("search", "tao", "hong", COLUMNS="80").stdout
+    assert found == "#F47983  桃红  táo hóng  Peach Blossom Pink  verified\n"
+    missed = run("search", "qqqqqq")
+    assert (missed.returncode, missed.stdout) == (0, "")
+    assert missed.stderr.startswith("Nothing found by 'qqqqqq'. Try ")
+    assert json.loads(run("search", "qqqqqq", "--json").stdout)["colors"] == []
 
 
 @pytest.mark.parametrize(
@@ -92,7 +135,15 @@ def test_a_search(run: Run) -> None:
         (("search", "hong", "--limit", "3", "--limit", "3"), {}, "--limit is given twice"),
         (("usage", "--json", "--json"), {}, "--json is given twice"),
         (("match", "#fff", *("--idempotency-key", "order-4711") * 2), {}, "--idempotency-key is given twice"),
-        (("match", "200", "60"), {}, "'200 60'"),
+        (("match", "200", "60"), {}, "'200 60' has 2 channels"),
+        (("match", "200"), {}, "'200' is one number"),
+        (("match", "-5", "0", "0"), {}, "'-5 0 0' has a channel that is not a number from 0 to 255"),
+        (("match", "#12345"), {}, "'#12345' has 5 digits"),
+        (("match", "#GGGGGG"), {}, "'#GGGGGG' has 'G', which is not a HEX digit"),
+        (("match", "#fff", "--json", "--format", "csv"), {}, "--json does nothing with --format"),
+        (("match", "photo.jpg"), {}, "'photo.jpg' is not a colour, and there is no such file; check its name; for an"),
+        (("match", "colors.csv"), {}, "for the colours in it: sepu match - --column COLUMN < colors.csv"),
+        (("match", __file__), {}, f"{__file__!r} is a file"),
         ((), {}, "required: COMMAND"),
         (("match", "#fff", "--idempotency-key", "short"), {}, "an idempotency key has 8 to 128"),
         (("usage",), {"SEPU_URL": ""}, "SEPU_URL is not set"),
@@ -130,9 +181,9 @@ HEAD = (
 )
 
 
-@pytest.mark.parametrize("as_json", [[], ["--json"]])
+@pytest.mark.parametrize("form", [None, "tabs", *ROWS])
 @pytest.mark.parametrize("what", ["search", "match", "usage"])
-def test_what_the_service_says_commands_no_terminal(call: Run, what: str, as_json: list[str]) -> None:
+def test_what_the_service_says_commands_no_terminal(call: Run, what: str, form: str | None) -> None:
     color = {"slug": "a", "name": {"zh": EVIL, "en": EVIL, "pinyin": EVIL}, "hex": EVIL, "reliability": EVIL}
     match = {"input": {"r": 0, "g": 0, "b": 0}, "matches": [{**color, "deltaE": 0, "similarity": 1}]}
     meter = {"period": EVIL, "meter": EVIL, "limit": 1, "committed": 0, "reserved": 0, "remaining": 1}
@@ -142,11 +193,13 @@ def test_what_the_service_says_commands_no_terminal(call: Run, what: str, as_jso
     }  # fmt: skip
     given = {"search": ["search", "hong"], "match": ["match", "#000"], "usage": ["usage"]}[what]
     with listening("plain", [Peer.request, saying(HEAD.encode("latin-1") + json.dumps(body).encode())]) as peer:
-        done = call(*given, *as_json, SEPU_URL=peer.url, SEPU_API_KEY="sepu_key")
+        if form in ROWS:
+            given += ["--json"] if form == "json" or what == "usage" else ["--format", form]
+        done = call(*given, SEPU_URL=peer.url, SEPU_API_KEY="sepu_key", **({} if form else {"COLUMNS": "80"}))
     assert (done.returncode, done.stderr) == (0, "")
     assert SHOWN in done.stdout
-    assert all(char.isprintable() for line in done.stdout.split("\n") for char in line)
-    if as_json:
+    assert all(char.isprintable() or char == "\t" for line in done.stdout.split("\n") for char in line)
+    if form == "json":
         assert repr(EVIL)[1:-1] in str(json.loads(done.stdout))
 
 

@@ -24,6 +24,8 @@ from tests.harness.processes import until
 
 import sepu_client
 from sepu_client import command
+from sepu_client.colors import MAX_COLORS
+from sepu_client.shell import ROWS
 
 TIMEOUT, DEADLINE = 0.2, 0.5
 LATE = 10.0  # seconds; allows for a busy machine, while a hang takes 20
@@ -119,14 +121,15 @@ def _wrongly_printed(outcome: Any) -> str | None:
     """What is wrong with the command's output, if anything."""
     if isinstance(outcome, sepu_client.Library):
         return None  # the command does not print a library
-    failed = isinstance(outcome, Exception)
-    lines = (
-        [str(outcome)] if failed else [line for kind in (False, True) for line in command.lines(outcome, as_json=kind)]
-    )
-    printed = [command.printable(line) for line in lines]
-    if not all(line.isprintable() for line in printed):
-        return f"it prints {printed!r:.200}"
-    return None if failed or isinstance(json.loads(printed[-1]), dict) else "it prints no object"
+    if isinstance(outcome, Exception):
+        printed = [command.printable(str(outcome))]
+    else:
+        given = [""] * MAX_COLORS
+        printed = [line for form in (None, "tabs", *ROWS) for line in command.lines(outcome, given, form)]
+        if not isinstance(json.loads(next(iter(command.lines(outcome, given, "json")))), dict):
+            return "it prints no object"
+    cells = "".join(printed).translate(dict.fromkeys(map(ord, "\t\n")))
+    return None if cells.isprintable() else f"it prints {printed!r:.200}"
 
 
 def play(numbers: Iterator[int]) -> Iterator[Played]:

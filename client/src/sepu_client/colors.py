@@ -8,7 +8,15 @@ from numbers import Integral, Real
 from typing import TypeGuard
 
 from sepu_client.ambiguous_names import AMBIGUOUS_NAMES
-from sepu_client.css import is_of_unknown_function, read_css, read_hex, shown, trim_color, what_to_write
+from sepu_client.css import (
+    is_of_unknown_function,
+    read_css,
+    read_hex,
+    refuse_one_number,
+    shown,
+    trim_color,
+    what_to_write,
+)
 from sepu_client.labels import RGB as RGB_LABELS
 from sepu_client.labels import in_order
 from sepu_client.results import RGB
@@ -61,6 +69,7 @@ def _read(color: object, scale: int | None) -> RGB:
 
 
 def _read_text(text: str) -> RGB:
+    refuse_one_number(text)
     if channels := read_hex(text):
         return RGB(*map(float, channels))
     is_bare = text[:1].isdecimal() and not is_of_unknown_function(text)

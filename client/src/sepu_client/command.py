@@ -1,6 +1,7 @@
 """The `sepu-client` command: calls the service from a shell."""
 
 import argparse
+import csv
 import io
 import json
 import logging
@@ -8,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from typing import Any
 
 import msgspec
 
@@ -24,8 +25,9 @@ from sepu_client import (
     __version__,
     new_idempotency_key,
 )
+from sepu_client.shell import DIGITS, ROWS, as_given, file_fault, in_threes, no_formula
 
-_NUMBER = re.compile(r"\d{1,3}(\.\d*)?,?", re.ASCII)
+_HEX = re.compile("#[0-9A-Fa-f]{6}")
 _BRACKETED = re.compile(r"\s*[(\[]([^()\[\]]*)[)\]]\s*")
 
 
@@ -48,7 +50,7 @@ def main() -> None:
         with Client(_setting("SEPU_URL"), _setting("SEPU_API_KEY")) as client:
             answer = _call(client, arguments, key)
     except (TypeError, ValueError) as error:
-        parser.error(str(error))
+        parser.error(next(filter(None, map(file_fault, vars(arguments).get("colors", ()))), str(error)))
     except Error as error:
         if isinstance(error, InvalidRequestError):
             hint = f"; sepu-client {arguments.command} --help says what it takes"
@@ -57,7 +59,13 @@ def main() -> None:
         parser.exit(1, f"{printable(f'sepu-client: {error}{hint}')}\n")
     except KeyboardInterrupt:
         parser.exit(130, f"sepu-client: interrupted{to_repeat}\n")
-    sys.stdout.write("".join(f"{printable(line)}\n" for line in lines(answer, as_json=arguments.json)))
+    if isinstance(answer, SearchResponse) and not answer.results and arguments.format is None:
+        text = " ".join(arguments.text)
+        advice = "Try a character (红), pinyin (tao hong), its initials (th) or an English word (peach)"
+        sys.stderr.write(f"{printable(f'Nothing found by {text!r}. {advice}.')}\n")
+    form = arguments.format or (None if os.environ.get("COLUMNS") or sys.stdout.isatty() else "tabs")
+    given = [*_colors(arguments.colors)] if arguments.command == "match" else []
+    sys.stdout.write("".join(f"{line}\n" for line in lines(answer, given, form)))
 
 
 class _ToStderr(logging.Handler):
@@ -81,10 +89,13 @@ class _Once(argparse.Action):
         option_string: str | None = None,
     ) -> None:
         """Stores the value; argparse calls it."""
-        given: set[str] = vars(namespace).setdefault("given", set())
-        if self.dest in given:
+        given: dict[str, str | None] = vars(namespace).setdefault("given", {})
+        first = given.get(self.dest)
+        if first == option_string:
             parser.error(f"{option_string} is given twice; only one counts, so give it once")
-        given.add(self.dest)
+        if first is not None:
+            parser.error(f"{first} does nothing with {option_string}; take one of them")
+        given[self.dest] = option_string
         setattr(namespace, self.dest, self.const if self.nargs == 0 else values)
 
 
@@ -101,18 +112,21 @@ def _parser() -> argparse.ArgumentParser:
         "colors", nargs="+", metavar="COLOR", help="'#C83C23', c83c23, 200 60 35, or another colour of CSS; at most 5"
     )
     match.add_argument(
-        "--top", action=_Once, type=int, default=1, metavar="N", help="matches for each colour, at most 3"
+        "--top", action=_Once, type=int, default=3, metavar="N", help="matches for each colour, at most 3; default: 3"
     )
     search = commands.add_parser("search", help="find colours by name; costs one unit")
     search.add_argument("text", nargs="+", metavar="TEXT", help="at least 2 characters of a name")
-    search.add_argument("--limit", action=_Once, type=int, default=10, metavar="N", help="results, at most 10")
+    search.add_argument(
+        "--limit", action=_Once, type=int, default=10, metavar="N", help="results, at most 10; default: 10"
+    )
     usage = commands.add_parser("usage", help="show this month's usage; is free")
     for metered in (match, search):
         metered.add_argument(
             "--idempotency-key", action=_Once, metavar="KEY", help="repeats a call without another charge"
         )
+        metered.add_argument("--format", action=_Once, choices=ROWS, help="print a file for another program")
     for command in (match, search, usage):
-        command.add_argument("--json", action=_Once, nargs=0, const=True, default=False, help="print one JSON object")
+        command.add_argument("--json", action=_Once, nargs=0, const="json", dest="format", help="print one JSON object")
     return parser
 
 
@@ -125,13 +139,9 @@ def _setting(name: str) -> str:
 
 def _colors(arguments: Sequence[str]) -> Iterator[str]:
     """Yields each colour as `sepu match` reads arguments: three numbers in a row are one, also in brackets."""
-    remaining = iter(arguments)
-    for argument in remaining:
-        if _NUMBER.fullmatch(argument):
-            yield " ".join(more.rstrip(",") for more in (argument, *islice(remaining, 2)))
-        else:
-            bracketed = _BRACKETED.fullmatch(argument)
-            yield bracketed[1] if bracketed else argument
+    for argument in in_threes(arguments):
+        bracketed = _BRACKETED.fullmatch(argument)
+        yield bracketed[1] if bracketed else argument
 
 
 def _call(
@@ -147,22 +157,82 @@ def _call(
             return client.usage()
 
 
-def lines(answer: MatchResponse | SearchResponse | UsageResponse, *, as_json: bool) -> Iterator[str]:
-    """Yields the lines to print for an answer."""
-    if as_json:
-        yield msgspec.json.encode(answer).decode()
-    elif isinstance(answer, UsageResponse):
+def lines(
+    answer: MatchResponse | SearchResponse | UsageResponse, given: Sequence[str], form: str | None
+) -> Iterator[str]:
+    """Yields the lines to print for an answer: in a format, as rows with tabs, or (None) for a person.
+
+    `given` has the colours of a match as they were written.
+    """
+    if isinstance(answer, UsageResponse):
+        if form == "json":
+            yield _json(answer)
+            return
         for meter in answer.usage:
-            yield f"{meter.meter}  {meter.period}: {meter.committed} of {meter.limit} units, {meter.remaining} remain"
-    elif isinstance(answer, MatchResponse):
-        for result in answer.results:
-            yield "rgb({:g}, {:g}, {:g})".format(*result.input)
-            yield from (f"  {_color(match)}  ΔE {match.delta_e:.4f}" for match in result.matches)
+            yield printable(
+                f"{meter.meter}  {meter.period}: {meter.committed} of {meter.limit} units, {meter.remaining} remain"
+            )
+    elif form is None:
+        yield from map(printable, _for_a_person(answer, given))
     else:
-        yield from map(_color, answer.results)
-        if not answer.results:
-            yield "nothing found; try pinyin (tao hong) or an English word (peach)"
+        found = [*_found(answer, given)]
+        about = {name: value for name, value in msgspec.to_builtins(answer).items() if name not in ("results", "count")}
+        if form == "json":
+            yield _json({**about, "colors": found})
+        elif form == "jsonl":
+            yield from (_json({**color, **(about if number == 0 else {})}) for number, color in enumerate(found))
+        else:
+            yield from _rows(found, form)
 
 
-def _color(color: Color) -> str:
-    return f"{color.hex}  {color.name.zh}  {color.name.pinyin}  {color.name.en}"
+def _for_a_person(answer: MatchResponse | SearchResponse, given: Sequence[str]) -> Iterator[str]:
+    if isinstance(answer, SearchResponse):
+        yield from map(_line, answer.results)
+        return
+    for text, result in zip(given, answer.results, strict=False):
+        yield f"{as_given(text, result.input)}  input"
+        yield from (_line(match, f"ΔE {match.delta_e:.{DIGITS['deltaE']}f}") for match in result.matches)
+
+
+def _line(color: Color, *measure: str) -> str:
+    return "  ".join((color.hex, *measure, color.name.zh, color.name.pinyin, color.name.en, color.reliability))
+
+
+def _found(answer: MatchResponse | SearchResponse, given: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yields each colour's members, as `sepu match --json` names them."""
+    if isinstance(answer, SearchResponse):
+        yield from map(_members, answer.results)
+        return
+    for text, result in zip(given, answer.results, strict=False):
+        yield from ({"input": as_given(text, result.input), **_members(match)} for match in result.matches)
+
+
+def _members(color: Color) -> dict[str, Any]:
+    members = msgspec.to_builtins(color)
+    rounded = {name: round(members[name], digits) for name, digits in DIGITS.items() if name in members}
+    rgb = [*bytes.fromhex(color.hex[1:])] if _HEX.fullmatch(color.hex) else None
+    return {**members, **rounded, "rgb": rgb}
+
+
+def _rows(found: Sequence[dict[str, Any]], form: str) -> Iterator[str]:
+    """Yields the columns of `sepu match` in CSV or with tabs, without those that the service does not send."""
+    rows = []
+    for color in found:
+        rgb = dict(zip("rgb", color["rgb"] or ("", "", ""), strict=True))
+        whole = {**color, **color["name"], **rgb}
+        names = ("input", "hex", "deltaE", "zh", "pinyin", "en", "slug", "reliability", "r", "g", "b")
+        rows.append({name: whole[name] for name in names if name in whole})
+    if form == "tabs":
+        yield from ("\t".join(printable(str(cell)) for cell in row.values()) for row in rows)
+    elif rows:
+        text = io.StringIO()
+        writer = csv.writer(text, "excel" if form == "csv" else "excel-tab", lineterminator="\n")
+        writer.writerow(rows[0])
+        for row in rows:
+            cells = map(no_formula, row.values())
+            writer.writerow(printable(cell) if isinstance(cell, str) else cell for cell in cells)
+        yield text.getvalue().removesuffix("\n")
+
+
+def _json(document: object) -> str:
+    return printable(msgspec.json.encode(document).decode())

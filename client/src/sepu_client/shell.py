@@ -1,0 +1,1 @@
+../../../src/sepu/shell.py
