@@ -123,6 +123,9 @@ SOAK := --requests $(or $(REQUESTS),100000) --worker $(or $(WORKER),uvloop) --wo
 soak: build  ## 100,000 requests while workers, Postgres and connections are killed; REQUESTS, WORKER, WORKERS, ACCOUNTS, FLOOD, REVOKED, CITUS
 	@$(BIN)/python -m tests.faults $(SOAK) --seed $(SEED)
 
+soak-client: build  ## calls of both clients through a server that cuts, delays, doubles and rewrites [CALLS=10000]
+	SEPU_CALLS=$(or $(CALLS),10000) $(BIN)/pytest -n 0 -m slow tests/faults/test_client.py -k hostile_server
+
 test-pgbouncer: build  ## the contract and the fault harness through PgBouncer
 	$(BIN)/pytest -k pgbouncer
 
