@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sepu_client import Request, proxies
-from sepu_client.address import Route, find_route
+from sepu_client import Client, Request, proxies
+from sepu_client.address import Route, find_route, read_address
 from sepu_client.protocol import Link
 from sepu_client.proxies import Proxy
 
@@ -29,7 +29,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Set:
 
 
 def route(base_url: str, **options: Any) -> Route:
-    return find_route(base_url, options.pop("context", None), options.pop("proxy", None), **options)
+    return find_route(read_address(base_url), options.pop("context", None), options.pop("proxy", None))
 
 
 @pytest.mark.parametrize(
@@ -186,9 +186,8 @@ def test_an_exception_spares_a_host_a_proxy_that_cannot_be_used(environment: Set
 )  # fmt: skip
 def test_a_host_that_two_standards_read_differently_is_refused(environment: Set, host: str) -> None:
     reason = "^the base URL is not ASCII: write the host" if not host.isascii() else "^the base URL is not of the form"
-    for used in (True, False):
-        with pytest.raises(ValueError, match=reason):
-            route(f"https://{host}", is_used=used)
+    with pytest.raises(ValueError, match=reason):
+        route(f"https://{host}")
     if "[" not in host:
         environment(HTTPS_PROXY=f"http://{host}:3128")
         with pytest.raises(ValueError, match="^HTTPS_PROXY is not of the form"):
@@ -203,4 +202,4 @@ def test_a_machine_without_certificates_says_what_to_set(monkeypatch: pytest.Mon
     own = ssl.create_default_context()
     assert route(HTTPS, context=own).tls is own
     assert route("http://localhost").tls is None
-    assert route(HTTPS, is_used=False).tls is None
+    Client(HTTPS, "a-key", send=lambda request, network: network(request)).close()  # it needs none before a call

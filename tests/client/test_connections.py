@@ -53,7 +53,7 @@ from sepu_client import (
 )
 from sepu_client.base_client import BaseClient
 from sepu_client.messages import MAX_BODY
-from sepu_client.retries import bare
+from sepu_client.retries import without_our_frames
 
 SECRET = "sepu_account_thesecret"
 
@@ -320,7 +320,7 @@ def test_a_call_whose_client_is_closed_tells_its_idempotency_key() -> None:
     with listening("plain", [Peer.silence]) as peer:
         for ends in (close_in_a_thread(peer.url), asyncio.run(close_while_it_waits(peer.url))):
             assert [end.idempotency_key for end in ends] == ["the-one-key", "another-key"]
-            assert [(str(end), end.retried) for end in ends] == [("no answer (the client is closed)", False)] * 2
+            assert [(str(end), end.retryable) for end in ends] == [("no answer (the client is closed)", False)] * 2
     assert time.monotonic() - start < 30
 
 
@@ -331,7 +331,7 @@ def test_waiting_for_a_turn_is_not_part_of_an_attempt(
     monkeypatch.setattr(async_client, "CONNECTIONS", 1)
     sent: list[tuple[str, float]] = []
 
-    async def send(request: Request) -> Answer:
+    async def send(request: Request, _: object) -> Answer:
         sent.append((request.headers["Idempotency-Key"], request.timeout))
         return Answer(200, {}, b'{"datasetVersion":"1","count":0,"results":[]}')
 
@@ -389,7 +389,7 @@ def test_impossible_tls_ends_a_call_immediately(open_client: Open, way: str, ste
         pytest.raises(NoAnswerError, match=reason) as raised,
     ):
         client.search("hong", idempotency_key="the-one-key")
-    assert (raised.value.idempotency_key, raised.value.retried) == ("the-one-key", False)
+    assert (raised.value.idempotency_key, raised.value.retryable) == ("the-one-key", False)
 
 
 def test_tls_that_is_broken_off_is_tried_again(open_client: Open) -> None:
@@ -400,7 +400,7 @@ def test_tls_that_is_broken_off_is_tried_again(open_client: Open) -> None:
         pytest.raises(NoAnswerError) as raised,
     ):
         client.library()
-    assert raised.value.retried
+    assert raised.value.retryable
     assert peer.connections > 1
 
 
@@ -491,7 +491,7 @@ def test_a_cancellation_stays_known_to_its_maker() -> None:
     """anyio finds its scope's cancellation by the message, along the context chain."""
     own, later = asyncio.CancelledError("by the scope"), asyncio.CancelledError()
     later.__context__ = own
-    assert bare(later).__context__ is own
+    assert without_our_frames(later).__context__ is own
 
 
 Seam = Callable[..., AbstractContextManager[AnyClient]]
@@ -502,11 +502,13 @@ def answered(open_client: Open, kind: str) -> Seam:
     """Opens the client with a function that answers its requests."""
 
     def opened(answer: Callable[[Request], Answer], **options: Any) -> AbstractContextManager[AnyClient]:
-        async def answer_async(request: Request) -> Answer:
+        def send(request: Request, _: object) -> Answer:
             return answer(request)
 
-        send = answer if kind == "sync" else answer_async
-        return open_client("http://localhost", SECRET, send=send, **options)
+        async def send_async(request: Request, _: object) -> Answer:
+            return answer(request)
+
+        return open_client("http://localhost", SECRET, send=send if kind == "sync" else send_async, **options)
 
     return opened
 

@@ -14,7 +14,7 @@ from tests.client.hostile import WAYS, Peer, Step, dropping, listening
 from tests.harness.processes import until
 
 from sepu_client import NoAnswerError, Request
-from sepu_client.address import find_route
+from sepu_client.address import read_address
 from sepu_client.asyncio_connection import AsyncioConnection
 
 LATE = 10.0  # seconds; half of what an endless step takes
@@ -109,7 +109,7 @@ def test_the_exchanges_of_a_connection_end_by_their_own_time(first: float, secon
     answer = b"HTTP/1.1 204 No Content\r\n\r\n"
 
     async def exchange(url: str) -> float:
-        route = find_route(url, None, "")
+        route = read_address(url)
         request = Request("GET", url, {}, b"", 1)
         connection = await AsyncioConnection.open(route, time.monotonic() + first)
         assert (await connection.exchange(request, time.monotonic() + first))[1]

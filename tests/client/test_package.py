@@ -54,7 +54,7 @@ def test_the_pages_list_every_error_and_all_that_is_public() -> None:
     assert listed == {name for name in sepu_client.__all__ if name.endswith("Error")} - {"Error", "ApiError"}
     for name in listed:
         (row,) = re.findall(rf"^\| `{name}` .* \| (.*) \|$", text, re.MULTILINE)
-        assert row == ("at the deadline" if getattr(sepu_client, name).retried else "immediately")
+        assert row == ("at the deadline" if getattr(sepu_client, name).retryable else "immediately")
 
 
 def test_both_clients_have_the_same_methods() -> None:

@@ -157,7 +157,7 @@ def test_nothing_begins_after_the_deadline_nor_may_outlast_it(
     outcomes: list[Answer | Lost], fraction: float, deadline: float, takes: float
 ) -> None:
     error, fake = run(itertools.islice(itertools.cycle(outcomes), 10_000), deadline, fraction, takes)
-    assert error.retried
+    assert error.retryable
     assert fake.now <= deadline + 1e-6
     # It did not give up early: the next wait could have passed the deadline.
     asked = error.retry_after or 0 if isinstance(error, errors.ApiError) else 0
@@ -213,7 +213,7 @@ CLASSES = [
 def test_the_class_of_an_error(outcome: Answer | Lost, expected: type[errors.Error]) -> None:
     error, _ = run([outcome], 0.001, 1)
     assert type(error) is expected
-    assert error.retried == (outcome in PASSING or error.__class__ is errors.RateLimitedError)
+    assert error.retryable == (outcome in PASSING or error.__class__ is errors.RateLimitedError)
 
 
 UNSENT = Lost("ConnectionRefusedError", unsent=True)
@@ -341,19 +341,19 @@ class Scripted:
         self.requests: list[Request] = []
         self._busy = False
 
-    def send(self, request: Request) -> Answer:
+    def send(self, request: Request, _: object) -> Answer:
         self.requests.append(request)
         step = next(self._script)
         if isinstance(step, Answer):
             return Answer(step.status, {name.title(): value for name, value in step.headers.items()}, step.body)
         raise step("by the script")
 
-    async def send_async(self, request: Request) -> Answer:
+    async def send_async(self, request: Request, network: object) -> Answer:
         assert not self._busy
         self._busy = True
         await asyncio.sleep(0)
         self._busy = False
-        return self.send(request)
+        return self.send(request, network)
 
     def options(self, kind: str) -> dict[str, Any]:
         """The arguments of this kind of client."""
@@ -409,7 +409,7 @@ def test_both_clients_keep_to_the_table(open_client: Open, kind: str, fake: Fake
 def test_a_pause_that_outlasts_the_deadline_ends_with_the_last_error(open_client: Open, kind: str, fake: Fake) -> None:
     """As when a computer sleeps."""
 
-    def send(_: Request) -> Answer:
+    def send(*_: object) -> Answer:
         assert fake.now == 1000
         fake.lag = 60
         return BUSY
@@ -425,7 +425,7 @@ def test_the_deadline_is_that_of_all_parts(open_client: Open, kind: str, fake: F
     part = answer(200, {"datasetVersion": "1.0.0", "results": [black] * 5}, **USAGE)
     timeouts = list[float]()
 
-    def send(request: Request) -> Answer:
+    def send(request: Request, _: object) -> Answer:
         timeouts.append(request.timeout)
         fake.now += 9
         return part
@@ -510,7 +510,7 @@ def failing(failure: BaseException) -> Any:
     def fixture() -> None:
         raise LookupError("no such fixture")
 
-    def send(_: Request) -> Any:
+    def send(*_: object) -> Any:
         try:
             fixture()
         except LookupError as cause:
@@ -520,8 +520,8 @@ def failing(failure: BaseException) -> Any:
 
 
 def opened(open_client: Open, kind: str, send: Any, **options: Any) -> AbstractContextManager[AnyClient]:
-    async def send_async(request: Request) -> Any:
-        return send(request)
+    async def send_async(request: Request, network: Any) -> Any:
+        return send(request, network)
 
     return open_client("http://localhost", "sepu_thesecret", send=send if kind == "sync" else send_async, **options)
 
@@ -558,7 +558,7 @@ def test_no_answer_of_the_callers_function_has_its_exception_as_the_cause(
 
 def test_a_function_that_returns_no_answer_is_a_type_error(open_client: Open, kind: str) -> None:
     with (
-        opened(open_client, kind, lambda _: 5) as client,
+        opened(open_client, kind, lambda *_: 5) as client,
         pytest.raises(TypeError, match="returned int, and not an Answer"),
     ):
         client.search("hong")

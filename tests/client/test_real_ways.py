@@ -174,7 +174,7 @@ def test_a_refused_client_certificate_ends_a_call(
                     continue
                 with pytest.raises(NoAnswerError, match=alert) as raised:
                     client.match(["#C83C23"])
-            assert not raised.value.retried
+            assert not raised.value.retryable
             assert not raised.value.may_be_charged
 
 
@@ -246,4 +246,4 @@ def test_a_proxy_that_refuses(open_client: Open, issued: IssuedKey, password: st
             ):
                 client.match(["#C83C23"])
             assert raised.value.may_be_charged == (expected is InvalidAnswerError)
-            assert not raised.value.retried
+            assert not raised.value.retryable

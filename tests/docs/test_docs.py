@@ -164,7 +164,7 @@ def test_each_code_and_each_mistake_has_an_anchor_of_its_own() -> None:
 
 
 def test_the_client_sends_again_what_the_page_says() -> None:
-    assert {code for code, error in ERRORS.items() if error_class(error.status, code).retried} == {
+    assert {code for code, error in ERRORS.items() if error_class(error.status, code).retryable} == {
         code for code, error in ERRORS.items() if error.again is Again.SAME
     }
 

@@ -3,11 +3,13 @@
 import doctest
 import os
 import re
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import psycopg
 import pytest
+from tests.harness.processes import completed
 from tests.harness.serving import SEPU, Server
 from tests.programs import missing
 
@@ -16,7 +18,32 @@ from sepu.admin import accounts
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "recipes").glob("*.md")), ids=lambda page: page.stem)
+VIEWS = ROOT / "docs" / "recipes" / "web-view.md"
+PAGES = sorted({*(ROOT / "docs" / "recipes").glob("*.md")} - {VIEWS})
+# What every Django project has.
+DJANGO = """
+import os
+
+os.environ |= {"DJANGO_SETTINGS_MODULE": "conftest", "SEPU_URL": "http://localhost:9", "SEPU_API_KEY": "a-key"}
+SECRET_KEY = "none"
+
+import django
+
+django.setup()
+"""
+
+
+def test_the_views_pass_the_tests_of_their_page(tmp_path: Path) -> None:
+    """In one pytest for both frameworks, as a reader would run it."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", VIEWS.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    for name, code in zip(("app", "test_app", "views", "test_views"), blocks, strict=True):
+        (tmp_path / f"{name}.py").write_text(code)
+    (tmp_path / "conftest.py").write_text(DJANGO)
+    done = completed([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path], cwd=tmp_path)
+    assert "2 passed" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_recipe(
     page: Path,
     tmp_path: Path,

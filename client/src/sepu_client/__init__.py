@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sepu_client.calls import new_idempotency_key
 from sepu_client.client import Client
+from sepu_client.colors import ColorLike
 from sepu_client.errors import (
     AccountUnavailableError,
     ApiError,
@@ -22,7 +23,7 @@ from sepu_client.errors import (
     ServiceError,
     UnauthorizedError,
 )
-from sepu_client.messages import Answer, Request, release
+from sepu_client.messages import Answer, Attempt, Request, release
 from sepu_client.results import (
     RGB,
     Color,
@@ -47,8 +48,10 @@ __all__ = [
     "Answer",
     "ApiError",
     "AsyncClient",
+    "Attempt",
     "Client",
     "Color",
+    "ColorLike",
     "ColorName",
     "Error",
     "IdempotencyConflictError",

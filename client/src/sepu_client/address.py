@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sepu_client.proxies import Proxy, is_host, proxy_for, read_proxy
 
@@ -16,7 +17,7 @@ _PATH = re.compile(r"([A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*")
 
 
 class Route(Struct, frozen=True):
-    """Says how the service is reached. `tls` verifies it, or is None for plain HTTP."""
+    """The way to a service. `tls` verifies it, or is None for plain HTTP."""
 
     base: str  # the URL that targets are appended to
     authority: str  # host and port, as the header Host has them
@@ -28,27 +29,35 @@ class Route(Struct, frozen=True):
     proxy_tls: "ssl.SSLContext | None" = None
 
 
-def find_route(base_url: str, context: "ssl.SSLContext | None", proxy: str | None, *, is_used: bool = True) -> Route:
-    """Returns the route to the service. Raises ValueError for a wrong setting of the caller or the environment.
-
-    `context` replaces the system's certificates. `proxy` replaces the proxies of the environment; "" means none. A
-    route that is not used has neither.
-    """
+def read_address(base_url: str) -> Route:
+    """Returns the direct route to a service without TLS. Raises ValueError for an invalid URL."""
     if isinstance(base_url, str) and re.fullmatch(r"unix:/[^\0]+", base_url):
         return Route("http://localhost", "localhost", "localhost", 80, unix=base_url.removeprefix("unix:"))
     scheme, host, port, path = _parts(base_url)
-    shown = f"[{host}]" if ":" in host else host
-    authority = shown if port == PORTS[scheme] else f"{shown}:{port}"
-    if not is_used:
-        return Route(f"{scheme}://{authority}{path}", authority, host, port)
-    through = proxy_for(scheme, host, port) if proxy is None else read_proxy("proxy", proxy) if proxy else None
+    quoted = f"[{host}]" if ":" in host else host
+    authority = quoted if port == PORTS[scheme] else f"{quoted}:{port}"
+    return Route(f"{scheme}://{authority}{path}", authority, host, port)
+
+
+def find_route(address: Route, context: "ssl.SSLContext | None", proxy: str | None) -> Route:
+    """Returns the route to a service. Raises ValueError for a wrong setting of the caller or the environment.
+
+    `context` replaces the system's certificates. `proxy` replaces the proxies of the environment; "" means none.
+    """
+    if address.unix:
+        return address
+    scheme = address.base.partition(":")[0]
+    if proxy is None:
+        through = proxy_for(scheme, address.host, address.port)
+    else:
+        through = read_proxy("proxy", proxy) if proxy else None
     if context is None and (scheme == "https" or (through and through.tls)):
         from sepu_client.tls import system_context  # slow to import, as is `ssl`
 
         context = system_context()
     tls = context if scheme == "https" else None
     proxy_tls = context if through and through.tls else None
-    return Route(f"{scheme}://{authority}{path}", authority, host, port, "", tls, through, proxy_tls)
+    return replace(address, tls=tls, proxy=through, proxy_tls=proxy_tls)
 
 
 def _parts(base_url: str) -> tuple[str, str, int, str]:

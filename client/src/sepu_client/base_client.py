@@ -1,21 +1,24 @@
 """Provides the common part of both clients: the options, and the objects made from them."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from contextlib import AbstractContextManager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
-from sepu_client.address import find_route
+from sepu_client.address import Route, find_route, read_address
 from sepu_client.connections import C, Connections
-from sepu_client.messages import Call, OwnHeaders, Request, Requests, Secret
+from sepu_client.messages import Attempt, Call, OwnHeaders, Request, Requests, Secret
 from sepu_client.retries import DEADLINE, TIMEOUT, checked_seconds
 
 if TYPE_CHECKING:
     import ssl
 
+Observe = Callable[[Attempt], AbstractContextManager[object]]
 A = TypeVar("A")  # what `send` returns: an answer, or an awaitable of one
 
 
 class BaseClient(Generic[A, C]):
-    """Holds what a client is made with; `Client` describes the options."""
+    """The options of both clients, which `Client` describes."""
 
     def __init__(
         self,
@@ -27,17 +30,52 @@ class BaseClient(Generic[A, C]):
         ssl_context: "ssl.SSLContext | None" = None,
         proxy: str | None = None,
         headers: OwnHeaders | None = None,
-        send: Callable[[Request], A] | None = None,
+        app_name: str = "",
+        observe: Observe | None = None,
+        send: Callable[[Request, Callable[[Request], A]], A] | None = None,
     ) -> None:
         # From here on, no variable shows a secret: tools print the variables of a traceback's frames.
         authorization, api_key = Secret(f"Bearer {api_key}" if isinstance(api_key, str) else ""), ""
-        proxy = proxy and Secret(proxy)
+        self._proxy = proxy = proxy and Secret(proxy)
+        self._ssl_context = ssl_context
         self._timeout = checked_seconds("timeout", timeout)
         self._deadline = checked_seconds("deadline", deadline)
-        self._route = find_route(base_url, ssl_context, proxy, is_used=send is None)
-        self._requests = Requests(self._route.base, self._route.authority, authorization, headers)
-        self._send_elsewhere = send
+        self._address = read_address(base_url)
+        self._requests = Requests(self._address, authorization, app_name, headers)
+        self._observe = observe
+        self._send = send
         self._connections = Connections[C]()
+        if send is None:
+            self._route  # noqa: B018  # raises
+
+    @cached_property
+    def _route(self) -> Route:
+        """The way to the service. Raises ValueError for a wrong setting of the caller or the environment."""
+        return find_route(self._address, self._ssl_context, self._proxy)
+
+    def with_options(
+        self, *, timeout: float | None = None, deadline: float | None = None, headers: OwnHeaders | None = None
+    ) -> Self:
+        """Returns a client with other options that uses the same connections.
+
+        `headers` replaces those of this client. Closing one of the two closes both.
+        """
+        made = object.__new__(type(self))
+        vars(made).update(vars(self))
+        if timeout is not None:
+            made._timeout = checked_seconds("timeout", timeout)
+        if deadline is not None:
+            made._deadline = checked_seconds("deadline", deadline)
+        if headers is not None:
+            made._requests = self._requests.with_headers(headers)
+        return made
+
+    def __reduce__(self) -> NoReturn:
+        """Raises TypeError."""
+        raise TypeError(
+            "a client has connections and the API key, and cannot be pickled or copied: make one in each process, or "
+            "use with_options"
+        )
 
     def _request(self, call: Call[Any], left: float) -> Request | None:
         """Returns the request of an attempt, or None if no seconds are left of the call."""

@@ -3,28 +3,42 @@
 import time
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from sepu_client import calls
-from sepu_client.base_client import BaseClient
+from sepu_client.base_client import BaseClient, Observe
 from sepu_client.colors import ColorLike
 from sepu_client.errors import Error
-from sepu_client.messages import Answer, Call, Lost, Request, lost_by, lost_elsewhere, normal, unsent
+from sepu_client.messages import (
+    Answer,
+    Attempt,
+    Call,
+    Lost,
+    Request,
+    lost_by,
+    lost_elsewhere,
+    unsent,
+    with_lower_case_names,
+)
 from sepu_client.results import Library, MatchResponse, MatchResult, SearchResponse, UsageResponse
-from sepu_client.retries import bare, settle
+from sepu_client.retries import complete, settle, without_our_frames
 from sepu_client.socket_connection import SocketConnection
 
 T = TypeVar("T")
 
 
 class Client(BaseClient[Answer, SocketConnection]):
-    """Calls the service at `base_url`; threads may share it, and it keeps connections until it is closed.
+    """A client for synchronous code, which threads may share. It keeps connections until it is closed.
 
-    An attempt takes at most `timeout` seconds, a call with all its retries and waits `deadline` seconds.
+    An attempt takes at most `timeout` seconds, and a call with its retries and waits at most `deadline` seconds.
 
-    `ssl_context` replaces the system's certificates, and `proxy` the proxies of the environment ("" is none).
-    `headers` adds headers to each request: a mapping, or a function that is asked for one before each attempt. `send`
-    answers each request in place of the network; it raises a ConnectionError or TimeoutError if there is no answer.
+    `ssl_context` replaces the system's certificates, and `proxy` the proxies of the environment ("" means none).
+    `headers` adds headers to each request: a mapping, or a function that returns one for each attempt. `app_name`, such
+    as "shop" or "shop/1.2", names your application in the User-Agent.
+
+    `observe` is called with each [Attempt][sepu_client.Attempt], and returns a context manager in which it is made.
+    `send` is called with each request and a function that sends it over the network, and returns the answer. It raises
+    a ConnectionError or TimeoutError if none comes.
     """
 
     def match(
@@ -35,13 +49,12 @@ class Client(BaseClient[Answer, SocketConnection]):
         scale: int | None = None,
         idempotency_key: str | None = None,
     ) -> MatchResponse:
-        """Returns the `top` nearest colours to each of one to five colours; costs one unit for each.
+        """Returns the `top` nearest colours, one to three, of each of one to five colours. Costs one unit per colour.
 
-        A colour is '#C83C23', 'tomato', (200, 60, 35) or a mapping with r, g and b. `scale`: the greatest value of a
-        channel, 255 (also without `scale`) or 1. If you pass no key, the call is a new intent with a new key.
+        A colour is '#C83C23', 'tomato', (200, 60, 35) or a mapping with r, g and b. `scale` is the greatest value of a
+        channel, 1 or 255 (the default). Without an `idempotency_key`, the call is a new intent with a new key.
 
-        Raises ValueError or TypeError for other colours, and for floats of which none exceeds 1 without `scale`, before
-        anything is sent.
+        Raises ValueError or TypeError, and sends nothing, for an invalid colour, or for floats up to 1 without `scale`.
         """
         return self._settle(calls.match(colors, top, idempotency_key, scale))
 
@@ -53,12 +66,11 @@ class Client(BaseClient[Answer, SocketConnection]):
         scale: int | None = None,
         idempotency_key: str | None = None,
     ) -> tuple[MatchResult, ...]:
-        """Returns the `top` nearest colours to each of any number of colours, in their order; costs one unit for each.
+        """Returns the results of any number of colours, in their order. Costs one unit per colour.
 
-        Sends five colours a request, one request after the other, each with a key of its own: KEY.1, KEY.2 and so on.
-        The `answered` of an error has the results so far. After it, repeat the call with the error's
-        `idempotency_key` and the same colours and `top`: only colours that were not charged are charged. If you pass
-        no key, the call is a new intent with a new key. `scale` and errors: as for `match`.
+        Sends five colours per request, one request after the other. Each has a key of its own: KEY.1, KEY.2 and so on.
+        An error's `answered` has the results so far. Repeat the call with the error's `idempotency_key` and the same
+        colours and `top`: only colours that were not charged are charged. Parameters and errors are those of `match`.
         """
         rgb, parts = calls.match_many(colors, top, idempotency_key, scale)
         end = time.monotonic() + self._deadline
@@ -72,23 +84,23 @@ class Client(BaseClient[Answer, SocketConnection]):
         return tuple(answered)
 
     def search(self, q: str, *, limit: int = 10, idempotency_key: str | None = None) -> SearchResponse:
-        """Returns the colours whose Chinese name, pinyin or English name matches; costs one unit.
+        """Returns at most `limit` colours whose Chinese name, pinyin or English name matches. Costs one unit.
 
-        If you pass no key, the call is a new intent with a new key. Raises ValueError, before anything is sent, unless
-        `q` has 2 to 64 characters.
+        Without an `idempotency_key`, the call is a new intent with a new key. Raises ValueError, and sends nothing,
+        unless `q` has 2 to 64 characters.
         """
         return self._settle(calls.search(q, limit, idempotency_key))
 
     def library(self) -> Library:
-        """Returns the metadata of the colour library; is free."""
+        """Returns the colour library's metadata. Free of charge."""
         return self._settle(calls.library())
 
     def usage(self) -> UsageResponse:
-        """Returns the usage of the account in this month; is free."""
+        """Returns the account's usage this month. Free of charge."""
         return self._settle(calls.usage())
 
     def close(self) -> None:
-        """Closes the connections. A call in progress returns its answer, or raises NoAnswerError."""
+        """Closes the connections. A call in progress returns its answer or raises NoAnswerError."""
         self._connections.close()
 
     def __enter__(self) -> Self:
@@ -104,21 +116,35 @@ class Client(BaseClient[Answer, SocketConnection]):
     def _settle(self, call: Call[T], end: float | None = None) -> T:
         end = end or time.monotonic() + self._deadline
         attempts = settle(call, end, time.monotonic)
-        wait = next(attempts)
+        wait, number = next(attempts), 0
         while True:
+            number += 1
             if wait:
                 time.sleep(wait)
-            request = self._request(call, end - time.monotonic())
-            outcome = None if request is None else self._outcome(request)
+            if self._observe is None:
+                outcome = self._attempt(call, end)
+            else:
+                outcome = self._observed_attempt(self._observe, call, end, number)
             try:
                 wait = attempts.send(outcome)
             except StopIteration as settled:
                 result: T = settled.value
                 return result
 
+    def _observed_attempt(self, observe: Observe, call: Call[Any], end: float, number: int) -> Answer | Lost | None:
+        attempt, began = Attempt(call.method, call.target.partition("?")[0], number), time.monotonic()
+        with observe(attempt):
+            outcome = self._attempt(call, end)
+            complete(attempt, outcome, time.monotonic() - began)
+        return outcome
+
+    def _attempt(self, call: Call[Any], end: float) -> Answer | Lost | None:
+        request = self._request(call, end - time.monotonic())
+        if request is None:
+            return None
+        return self._outcome(request) if self._send is None else self._outcome_elsewhere(self._send, request)
+
     def _outcome(self, request: Request) -> Answer | Lost:
-        if self._send_elsewhere is not None:
-            return self._outcome_elsewhere(self._send_elsewhere, request)
         try:
             return self._exchange(request, time.monotonic() + request.timeout)
         except Lost as lost:
@@ -126,17 +152,26 @@ class Client(BaseClient[Answer, SocketConnection]):
         except OSError as failure:
             return lost_by(failure)
         except BaseException as ended:
-            shown = bare(ended)
+            shown = without_our_frames(ended)
         raise shown
 
-    def _outcome_elsewhere(self, send: Callable[[Request], Answer], request: Request) -> Answer | Lost:
+    def _outcome_elsewhere(
+        self, send: Callable[[Request, Callable[[Request], Answer]], Answer], request: Request
+    ) -> Answer | Lost:
         try:
             self._connections.check_open()
-            return normal(send(request))
+            return with_lower_case_names(send(request, self._by_network))
         except Lost as lost:
             return lost
         except (ConnectionError, TimeoutError) as failure:
             return lost_elsewhere(failure)
+
+    def _by_network(self, request: Request) -> Answer:
+        """Sends a request for a `send` function. Raises Lost, a ConnectionError."""
+        outcome = self._outcome(request)
+        if isinstance(outcome, Lost):
+            raise outcome
+        return outcome
 
     def _exchange(self, request: Request, end: float) -> Answer:
         kept = self._connections.take()

@@ -13,6 +13,8 @@ from sepu_client.address import Route
 from sepu_client.messages import Lost
 
 if TYPE_CHECKING:
+    import asyncio
+
     from sepu_client.asyncio_connection import AsyncioConnection
     from sepu_client.socket_connection import SocketConnection
 
@@ -55,9 +57,11 @@ C = TypeVar("C", bound="SocketConnection | AsyncioConnection")
 
 
 class Connections(Generic[C]):
-    """Keeps idle connections. Threads may share it."""
+    """The idle connections of a client and of those that its `with_options` made. Threads may share it."""
 
     def __init__(self) -> None:
+        self.loop: asyncio.AbstractEventLoop | None = None  # of an AsyncClient, like the next
+        self.turns: asyncio.Semaphore
         self._idle = deque[tuple[float, C]]()  # since when
         self._forks = forks
         self._is_closed = False

@@ -13,7 +13,7 @@ class Error(Exception):
     `answered`, and the other colours in `unanswered`.
     """
 
-    retried = False  # such an error is raised only if the deadline leaves no time for another attempt
+    retryable = False  # such an error is raised only if the deadline leaves no time for another attempt
     idempotency_key: str | None
     request_id: str | None
     may_be_charged = False
@@ -47,14 +47,14 @@ class NoAnswerError(Error):
     closed. If it comes from a `send` function, its `__cause__` is what that raised.
     """
 
-    retried = True
+    retryable = True
 
-    def __init__(self, reason: str, idempotency_key: str | None, retried: bool) -> None:
-        super().__init__(reason, idempotency_key, retried)
+    def __init__(self, reason: str, idempotency_key: str | None, retryable: bool) -> None:
+        super().__init__(reason, idempotency_key, retryable)
         self.reason = reason
         self.idempotency_key = idempotency_key
         self.request_id = None
-        self.retried = retried
+        self.retryable = retryable
 
     def _message(self) -> str:
         return f"no answer ({self.reason})"
@@ -131,19 +131,19 @@ class IdempotencyConflictError(ApiError):
 class RequestInProgressError(ApiError):
     """Reports 409 `request_in_progress`: an earlier attempt with the key is still running."""
 
-    retried = True
+    retryable = True
 
 
 class RequestTimeoutError(ApiError):
     """Reports 408: the request arrived too slowly, and was not processed. 425 of a server in between is the same."""
 
-    retried = True
+    retryable = True
 
 
 class RateLimitedError(ApiError):
     """Reports 429 `rate_limited`: too many requests of the account in a minute."""
 
-    retried = True
+    retryable = True
 
 
 class QuotaExceededError(ApiError):
@@ -153,7 +153,7 @@ class QuotaExceededError(ApiError):
 class ServiceError(ApiError):
     """Reports 5xx: the service, its database or a server in between failed."""
 
-    retried = True
+    retryable = True
 
 
 _BY_CODE = {

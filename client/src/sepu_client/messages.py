@@ -3,9 +3,12 @@
 import re
 from collections.abc import Callable, Generator, Mapping
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from sepu_client.address import Route
 
 T = TypeVar("T")
 
@@ -23,6 +26,7 @@ Headers = Mapping[str, str]
 OwnHeaders = Headers | Callable[[], Headers]
 
 _BEARER = re.compile(r"Bearer [!-~]+")
+_PRODUCT = r"[A-Za-z0-9._~+-]{1,64}(/[A-Za-z0-9._~+-]{1,64})?"  # RFC 9110, 10.1.5
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"([!-~]([\t -~]*[!-~])?)?")
 # If one of these occurs twice, two servers could parse the request differently; or the client sets it.
@@ -33,7 +37,7 @@ _RESERVED = {
 
 
 class Request(Struct, frozen=True):
-    """Holds one attempt of a call, as a function in place of the network gets it.
+    """The HTTP request of one attempt.
 
     `timeout` is the number of seconds that the attempt may take. `headers` contains the API key.
     """
@@ -50,7 +54,7 @@ class Request(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    """Holds an HTTP response, whole and without a content coding. `headers` may have any case."""
+    """An HTTP response, whole and without a content coding. `headers` may have any case."""
 
     status: int
     headers: Headers
@@ -61,7 +65,24 @@ class Answer(Struct, frozen=True):
         return f"Answer({self.status})"
 
 
-class Lost(Exception):  # noqa: N818  (it never leaves this package)
+class Attempt(Struct):
+    """One attempt of a call, for `observe`.
+
+    `path` is that of the interface, such as `/v1/search`, and `number` counts from 1. The other fields are set when the
+    attempt ends: `seconds` is its duration. If a response came, it has the `status` and the `request_id`; otherwise
+    `reason` says why none came.
+    """
+
+    method: str
+    path: str
+    number: int
+    seconds: float = 0.0
+    status: int | None = None
+    request_id: str | None = None
+    reason: str | None = None
+
+
+class Lost(ConnectionError):  # noqa: N818  (callers see a ConnectionError)
     """The loss of an answer. A retry is useless if it is `final`.
 
     `unanswered`: a kept connection broke before the first byte of an answer. `unsent`: the service cannot have read a
@@ -109,7 +130,7 @@ def unsent(failure: Lost | OSError) -> Lost:
     return lost
 
 
-def normal(answer: Answer) -> Answer:
+def with_lower_case_names(answer: Answer) -> Answer:
     """Returns an answer of a caller's function with the names of its headers in lower case."""
     if not isinstance(answer, Answer):
         raise TypeError(f"`send` returned {type(answer).__name__}, and not an Answer")
@@ -117,7 +138,7 @@ def normal(answer: Answer) -> Answer:
 
 
 class Call(Struct, Generic[T], frozen=True):
-    """Holds one intent of the caller: every attempt sends exactly this."""
+    """One intent of the caller: every attempt sends exactly this."""
 
     method: str
     target: str
@@ -137,22 +158,34 @@ class Secret(str):
         """Returns a placeholder."""
         return "'...'"
 
+    def __reduce__(self) -> NoReturn:
+        """Raises TypeError."""
+        raise TypeError("the API key cannot be pickled or copied; neither can a request, whose headers have it")
+
 
 class Requests:
     """Makes the requests of one client."""
 
-    def __init__(self, base: str, host: str, authorization: Secret, own: OwnHeaders | None) -> None:
-        """`base` is the URL that the targets are appended to. Raises ValueError for headers that cannot be sent."""
+    def __init__(self, address: "Route", authorization: Secret, app_name: str, own: OwnHeaders | None) -> None:
+        """Raises ValueError for headers that cannot be sent."""
         if not _BEARER.fullmatch(authorization):
             raise ValueError("the API key is empty or has characters that no key has")
-        self._base = base
-        self._own = own if own is None or callable(own) else _checked(own)
+        if app_name and not (isinstance(app_name, str) and re.fullmatch(_PRODUCT, app_name)):
+            raise ValueError("app_name is not NAME or NAME/VERSION, of ASCII letters, digits and . _ ~ + -")
+        self._base = address.base
+        self._own = _checked_unless_function(own)
         self._fixed = {
-            "Host": host,
-            "User-Agent": f"sepu-client/{release()}",
+            "Host": address.authority,
+            "User-Agent": f"sepu-client/{release()} {app_name}".rstrip(),
             "Accept-Encoding": "identity",
             "Authorization": authorization,
         }
+
+    def with_headers(self, own: OwnHeaders) -> Self:
+        """Returns the maker of the same requests with other headers of the caller."""
+        made = object.__new__(type(self))
+        vars(made).update(vars(self), _own=_checked_unless_function(own))
+        return made
 
     def of(self, call: Call[Any], timeout: float) -> Request:
         """Returns the request of one attempt. Raises what the caller's function for headers raises."""
@@ -166,6 +199,10 @@ class Requests:
         if own:
             headers |= own
         return Request(call.method, self._base + call.target, headers, call.content, timeout)
+
+
+def _checked_unless_function(own: OwnHeaders | None) -> OwnHeaders | None:
+    return own if own is None or callable(own) else _checked(own)
 
 
 def _checked(own: Headers) -> dict[str, str]:

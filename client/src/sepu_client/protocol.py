@@ -291,6 +291,6 @@ def _tunnel(host: str, port: int, authorization: str) -> Conversation[None]:
     status = parser.get_status_code()
     if not 200 <= status < 300:
         reason = f"the proxy answered {status} to CONNECT"
-        raise Lost(reason, final=not error_class(status, None).retried, retry_after=retry_after(parts.headers))
+        raise Lost(reason, final=not error_class(status, None).retryable, retry_after=retry_after(parts.headers))
     if surplus:
         raise Lost("the proxy sent more than the head of an answer to CONNECT")

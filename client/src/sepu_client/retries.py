@@ -17,7 +17,7 @@ from sepu_client.errors import (
     RequestInProgressError,
     error_class,
 )
-from sepu_client.messages import MAX_BODY, Answer, Call, Lost
+from sepu_client.messages import MAX_BODY, Answer, Attempt, Call, Lost
 from sepu_client.results import Unreadable
 
 T = TypeVar("T")
@@ -27,6 +27,7 @@ TIMEOUT = 10.0
 DEADLINE = 25.0
 # Containers and VPNs may come up late, but a misspelt name never exists.
 UNKNOWN_NAME_SECONDS = 3.0
+TOO_LATE = "the deadline came before it was sent"
 _DAY_SECONDS = 86_400
 
 FIRST_BACK_OFF = 0.25
@@ -52,7 +53,7 @@ def settle(
 
     An outcome of None means that `end` came before the attempt: the last error is raised then.
 
-    An attempt that failed is repeated if its error is of a kind that is `retried`, after Retry-After and a back-off
+    An attempt that failed is repeated if its error is `retryable`, after Retry-After and a back-off
     with full jitter, unless `end` would come first. The headers of answers have names in lower case.
     """
     wait, last = 0.0, end
@@ -61,7 +62,7 @@ def settle(
     for number in count():
         outcome = yield wait
         if outcome is None:
-            raise error or _error(call, Lost("the deadline came before it was sent"))
+            raise error or _error(call, Lost(TOO_LATE))
         if isinstance(outcome, Answer) and outcome.status == 200:
             return _result(call, outcome)
         error = _error(call, outcome)
@@ -75,7 +76,7 @@ def settle(
             last = end
         elif last == end:  # the first of these in a row
             last = min(end, now + UNKNOWN_NAME_SECONDS)
-        if not error.retried or now + wait >= last:
+        if not error.retryable or now + wait >= last:
             raise error
         import logging  # slow to import, and seldom needed
 
@@ -84,8 +85,8 @@ def settle(
     raise AssertionError  # count() has no end
 
 
-def bare(ended: BaseException) -> BaseException:
-    """Removes our frames from an exception that passed through them: their variables have the API key.
+def without_our_frames(ended: BaseException) -> BaseException:
+    """Removes our frames from an exception that passed through them, because their variables have the API key.
 
     Keeps the frames of the caller's code that they called, such as a signal handler. Treats the exceptions that it
     followed in the same way: anyio recognises its cancellations by them.
@@ -96,8 +97,17 @@ def bare(ended: BaseException) -> BaseException:
             kept = trace.tb_next
         trace = trace.tb_next
     if ended.__context__:
-        bare(ended.__context__)
+        without_our_frames(ended.__context__)
     return ended.with_traceback(kept)
+
+
+def complete(attempt: Attempt, outcome: Answer | Lost | None, seconds: float) -> None:
+    """Sets the fields of an attempt that has ended."""
+    attempt.seconds = seconds
+    if isinstance(outcome, Answer):
+        attempt.status, attempt.request_id = outcome.status, _request_id(outcome.headers)
+    else:
+        attempt.reason = outcome.reason if outcome else TOO_LATE
 
 
 def _result(call: Call[T], answer: Answer) -> T:
@@ -150,13 +160,13 @@ def _content(answer: Answer) -> bytes:
 def _error(call: Call[T], outcome: Answer | Lost) -> Error:
     key = call.intent_key or call.idempotency_key
     if isinstance(outcome, Lost):
-        return NoAnswerError(outcome.reason, key, retried=not outcome.final)
+        return NoAnswerError(outcome.reason, key, retryable=not outcome.final)
     status = outcome.status
     if 100 <= status < 400:
         return InvalidAnswerError(status, "the interface has no such status", _request_id(outcome.headers), key)
     code, request_id = _refusal(outcome)
     kind = error_class(status, code)
-    if code is None and not kind.retried:
+    if code is None and not kind.retryable:
         reason = "not the service but a server in between answered, or the address is wrong"
         return InvalidAnswerError(status, reason, request_id, key)
     snapshot = results.read_usage_headers(outcome.headers)
