@@ -519,7 +519,6 @@ cdef class NameIndex:
         cdef Py_ssize_t i, k, start = 0, used = self.levels * SET_SIZE
         cdef uint32_t word
         cdef bint cut
-        memset(sets, 0xFF, used)
         for i in range(n + 1):
             if i == n or text[i] == u" ":
                 word = self.descend(0, text + start, i - start)
@@ -527,8 +526,11 @@ cdef class NameIndex:
                     return False
                 cut = i == n or begun and i - start >= least_piece(text[start])
                 row = self.get_row(self.nodes[word].starts if cut else self.nodes[word].whole)
-                for k in range(used):
-                    sets[k] &= row[k]
+                if start == 0:
+                    memcpy(sets, row, used)
+                else:
+                    for k in range(used):
+                        sets[k] &= row[k]
                 start = i + 1
         return True
 

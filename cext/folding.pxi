@@ -124,7 +124,7 @@ cdef Py_ssize_t fold_short(
     cdef Py_UCS4 letter, second
     cdef uint32_t pair
     cdef int tone
-    cdef bint gap = False
+    cdef bint gap = False, han, after_han = False  # after_han: the letter before is Chinese
     for i in range(length):
         letter = fold_table[text[i]] if text[i] < TABLE_SIZE else NOT_IN_TABLE
         if letter == NOT_IN_TABLE:
@@ -147,16 +147,17 @@ cdef Py_ssize_t fold_short(
                     memset(tones, 0, 3 * MAX_SHORT_QUERY)
                     toned[0] = True
                 if not letter:
-                    if n and not gap and not is_han(folded[n - 1]):
+                    if n and not gap and not after_han:
                         tones[n - 1] = tone
                     continue
                 # A space comes before the letter if it begins another word.
-                tones[n + 1 if n and (gap or is_han(folded[n - 1])) else n] = tone
+                tones[n + 1 if n and (gap or after_han) else n] = tone
                 second = 0
-        if n and (gap or is_han(letter) != is_han(folded[n - 1])):
+        han = is_han(letter)
+        if n and (gap or han != after_han):
             folded[n] = u" "
             n += 1
-        gap = False
+        gap, after_han = False, han
         folded[n] = letter
         n += 1
         if second:

@@ -23,7 +23,11 @@ cdef list find_other_ways(NameIndex index, const Py_UCS4* text, Py_ssize_t n, Py
 cdef list find_beginnings(NameIndex index, const Py_UCS4* text, Py_ssize_t n, Py_ssize_t limit):
     """Finds values of which each word begins a part."""
     cdef unsigned char sets[MAX_LEVELS * SET_SIZE]
-    return index.append_ranked(sets, [], limit) if index.intersect(sets, text, n, True) else []
+    cdef Py_ssize_t i
+    for i in range(n):
+        if text[i] == u" ":
+            return index.append_ranked(sets, [], limit) if index.intersect(sets, text, n, True) else []
+    return []  # what a single word begins is a match
 
 
 cdef list find_respaced(NameIndex index, const Py_UCS4* text, Py_ssize_t n, Py_ssize_t limit):
@@ -33,12 +37,14 @@ cdef list find_respaced(NameIndex index, const Py_UCS4* text, Py_ssize_t n, Py_s
     cdef Py_UCS4 other[MAX_SHORT_QUERY + 1]
     cdef Py_ssize_t i, k, end, least, start = 0, used = index.levels * SET_SIZE
     cdef uint32_t node = 0
+    cdef bint some = False
     memset(found, 0, used)
     for i in range(n):
         if text[i] == u" ":
             memcpy(other, text, i * sizeof(Py_UCS4))
             memcpy(other + i, text + i + 1, (n - i - 1) * sizeof(Py_UCS4))
             if index.intersect(sets, other, n - 1, False):
+                some = True
                 for k in range(used):
                     found[k] |= sets[k]
             start, node = i + 1, 0
@@ -55,10 +61,11 @@ cdef list find_respaced(NameIndex index, const Py_UCS4* text, Py_ssize_t n, Py_s
                 other[i] = u" "
                 memcpy(other + i + 1, text + i, (n - i) * sizeof(Py_UCS4))
                 if index.intersect(sets, other, n + 1, False):
+                    some = True
                     for k in range(used):
                         found[k] |= sets[k]
         node = index.find_child(node, text[i])
-    return index.append_ranked(found, [], limit)
+    return index.append_ranked(found, [], limit) if some else []
 
 
 cdef Py_ssize_t singular(NameIndex index, const Py_UCS4* text, Py_ssize_t n, Py_UCS4* other) noexcept nogil:
