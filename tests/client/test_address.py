@@ -1,7 +1,9 @@
 """The route to the service: its address, proxies from the environment, and the system's certificates."""
 
+import os
 import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -194,10 +196,37 @@ def test_a_host_that_two_standards_read_differently_is_refused(environment: Set,
             route(HTTPS)
 
 
-def test_a_machine_without_certificates_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere")
-    monkeypatch.setenv("SSL_CERT_DIR", "/nowhere")
-    with pytest.raises(ValueError, match="SSL_CERT_FILE"):
+def test_a_certificate_file_that_cannot_be_read_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """OpenSSL ignores it."""
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+    (tmp_path / "empty").touch()
+    for file, reason in ((tmp_path / "none", "No such file"), (tmp_path / "empty", "NO_CERTIFICATE")):
+        monkeypatch.setenv("SSL_CERT_FILE", str(file))
+        with pytest.raises(ValueError, match=f"^SSL_CERT_FILE is '{file}', from which.*: {reason}"):
+            route(HTTPS)
+        route("http://localhost")
+
+
+def test_certificates_may_be_in_several_directories(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(ssl, "create_default_context", lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    for name in ("empty", "full"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "full" / "0a1b2c3d.0").touch()
+    for names in (["none", "full"], ["empty", "full"], ["full"]):
+        monkeypatch.setenv("SSL_CERT_DIR", os.pathsep.join(str(tmp_path / name) for name in names))
+        assert route(HTTPS).tls
+    for names, reason in ((["empty"], "^Python finds no"), (["none", "nothing"], "^SSL_CERT_DIR is .* no directory")):
+        monkeypatch.setenv("SSL_CERT_DIR", os.pathsep.join(str(tmp_path / name) for name in names))
+        with pytest.raises(ValueError, match=reason):
+            route(HTTPS)
+
+
+def test_a_machine_without_certificates_says_what_to_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    monkeypatch.setattr(ssl, "create_default_context", lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+    with pytest.raises(ValueError, match="set SSL_CERT_FILE"):
         route(HTTPS)
     own = ssl.create_default_context()
     assert route(HTTPS, context=own).tls is own

@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -34,6 +35,7 @@ from tests.client.hostile import (
     Step,
     answering_each,
     certificate,
+    dropping,
     listening,
     pausing,
     saying,
@@ -689,6 +691,76 @@ def test_an_idle_connection_that_dies_silently_is_noticed(monkeypatch: pytest.Mo
         until(lambda: not idle.is_usable())
 
 
-def test_a_silent_address_leaves_time_for_the_others() -> None:
-    silent, other = connections.shares([(socket.AF_INET, ("192.0.2.1", 80))] * 2, time.monotonic() + 10)
-    assert silent[1] <= 5 < 9 < other[1] <= 10
+V4, V6 = socket.AF_INET, socket.AF_INET6
+
+
+def test_the_families_of_addresses_take_turns() -> None:
+    addresses: list[connections.Address] = [(V6, 1), (V6, 2), (V6, 3), (V4, 4)]
+    assert [address for _, address in connections.interleave(addresses)] == [1, 4, 2, 3]
+
+
+@linux
+@pytest.mark.parametrize(("before", "after"), [(1, 0), (3, 2), (0, 0)])
+def test_a_silent_address_does_not_delay_a_connection(
+    open_client: Open, monkeypatch: pytest.MonkeyPatch, before: int, after: int
+) -> None:
+    """Each address has a head start of a quarter of a second (RFC 8305). What was begun in vain is closed."""
+    with dropping() as silent, listening("plain", [answering_each]) as peer, socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # refuses
+        ports = [silent] * before + [closed.getsockname()[1], int(peer.url.rpartition(":")[2])] + [silent] * after
+        resolved = [(V4, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)) for port in ports]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: resolved)
+        open_before = {*Path("/proc/self/fd").iterdir()}
+        with open_client(
+            "http://service.example", SECRET, timeout=10 * before + 10, deadline=10 * before + 10
+        ) as client:
+            started = time.monotonic()
+            assert client.library().record_count == 161
+            took = time.monotonic() - started
+        assert 0.25 * before <= took < 0.25 * before + 5
+        until(lambda: len({*Path("/proc/self/fd").iterdir()} - open_before) <= 12)
+
+
+def test_the_last_failure_of_several_addresses_is_told(open_client: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        resolved = [(V4, socket.SOCK_STREAM, 6, "", closed.getsockname())] * 5
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: resolved)
+        with (
+            open_client("http://service.example", SECRET, deadline=0.2) as client,
+            pytest.raises(NoAnswerError, match="ConnectionRefusedError"),
+        ):
+            client.library()
+
+
+@linux
+def test_a_unix_socket_with_a_full_queue_is_tried_again(open_client: Open, tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as first:
+        listener.bind(path)
+        listener.listen(0)
+        first.connect(path)
+        with open_client(f"unix:{path}", SECRET, deadline=0.3) as client, pytest.raises(NoAnswerError) as raised:
+            client.search("hong")
+    assert str(raised.value) == "no answer (BlockingIOError: [Errno 11] Resource temporarily unavailable)"
+    assert not raised.value.may_be_charged
+
+
+@pytest.mark.parametrize("way", ["TLS", "CONNECT", "TLS proxy"])
+def test_the_other_side_is_told_why_tls_is_refused(open_client: Open, way: str) -> None:
+    """By an alert (RFC 8446, 6.2). Otherwise the service's operator sees only that the connection ended."""
+    told: list[str] = []
+
+    def note(peer: Peer) -> None:
+        try:
+            peer.tls()
+        except ssl.SSLError as error:
+            told.append(str(error))
+
+    steps = [note if step is Peer.tls else step for step in WAYS[way]]
+    with listening(way, steps[: steps.index(note) + 1]) as peer:
+        options = peer.options | {"ssl_context": ssl.create_default_context()}
+        with open_client(api_key=SECRET, deadline=5, **options) as client, pytest.raises(NoAnswerError):
+            client.library()
+        until(lambda: told)
+    assert "ALERT_UNKNOWN_CA" in told[0]

@@ -6,6 +6,7 @@ import json
 import logging
 import pickle
 import re
+import time
 import traceback
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
@@ -268,11 +269,15 @@ DATE = "Wed, 25 Nov 2026 12:00:00 GMT"
         ("Wed, 25 Nov 2026 13:00:01 +0100", 1),
     ],
 )
-def test_a_retry_after_may_be_a_date(after: str, seconds: int) -> None:
-    """It counts from the answer's own date, so the clocks need not agree."""
+def test_a_retry_after_may_be_a_date(after: str, seconds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts from the answer's own date, so the clocks need not agree. Without a zone it is GMT."""
+    monkeypatch.setenv("TZ", "Asia/Shanghai")
+    time.tzset()
     result, fake = run([Answer(503, {"retry-after": after, "date": DATE}, b""), GOOD], 600, 0)
     assert result.count == 0
     assert fake.waits == [0, seconds]
+    monkeypatch.undo()
+    time.tzset()
 
 
 def test_a_date_counts_from_now_where_the_answer_has_none() -> None:

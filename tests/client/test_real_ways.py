@@ -146,6 +146,14 @@ verifyChain = yes
 """
 
 
+def test_stunnel_logs_why_its_certificate_was_refused(open_client: Open, service: Server) -> None:
+    own = {"socket": service.address.removeprefix("unix:"), "versions": "verifyChain = no"}
+    with proxy("stunnel4", "stunnel4", STUNNEL.replace("verifyChain = yes\n", ""), **own) as (directory, address):
+        with open_client(f"https://{address}", "sepu_key") as client, pytest.raises(NoAnswerError):
+            client.library()
+        until(lambda: "unknown ca" in (directory / "output").read_text())
+
+
 @pytest.mark.parametrize(
     ("name", "option", "settings", "versions"),
     [

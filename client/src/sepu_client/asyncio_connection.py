@@ -3,13 +3,23 @@
 import asyncio
 import socket
 import time
+from collections import deque
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Self, cast
+from typing import Any, Self, cast
 
 from sepu_client import connections
 from sepu_client.address import Route
-from sepu_client.connections import Address, destination, literal, new_socket, resolve, shares
+from sepu_client.connections import (
+    NEXT_ADDRESS_SECONDS,
+    Address,
+    destination,
+    interleave,
+    is_unix,
+    known_addresses,
+    new_socket,
+    resolve,
+)
 from sepu_client.messages import Answer, Conversation, Lost, Request, T
 from sepu_client.protocol import Link
 
@@ -17,7 +27,7 @@ MAX_UNREAD = 16  # parts that may arrive between exchanges, such as TLS tickets
 
 
 class AsyncioConnection(asyncio.Protocol):
-    """Holds one connection to the service, on the event loop that made it.
+    """A connection to the service, on the event loop that made it.
 
     `end` is always an instant of `time.monotonic`. One timer serves many exchanges: it is set for the end of the first,
     and when it fires, for the end of the one in progress.
@@ -40,13 +50,15 @@ class AsyncioConnection(asyncio.Protocol):
     async def open(cls, route: Route, end: float) -> Self:
         """Connects. Raises Lost, or TimeoutError at `end`."""
         loop = asyncio.get_running_loop()
-        connected = await _connect(literal(route) or await _resolve(*destination(route)), end)
+        connected = await _connect(known_addresses(route) or await _resolve(*destination(route)))
         made = cls(connected, route)
         try:
             connect = loop.create_unix_connection if route.unix else loop.create_connection
             await connect(lambda: made, sock=connected)
             await made._converse(made._link.open(), end)
         except BaseException:
+            with suppress(OSError):
+                connected.send(made._link.last_words())
             made.close()
             raise
         return made
@@ -155,22 +167,41 @@ async def _resolve(host: str, port: int) -> list[Address]:
     return answer
 
 
-async def _connect(addresses: list[Address], end: float) -> socket.socket:
-    failure: OSError = TimeoutError()
-    for (family, address), seconds in shares(addresses, end):
-        connecting = new_socket(family)
-        connecting.setblocking(False)
-        try:
-            async with asyncio.timeout(seconds):
-                await asyncio.get_running_loop().sock_connect(connecting, address)
-        except OSError as error:
-            connecting.close()
-            failure = error
-        except BaseException:
-            connecting.close()
-            raise
-        else:
-            return connecting
-    if isinstance(failure, TimeoutError):
-        raise failure
+async def _connect(addresses: list[Address]) -> socket.socket:
+    """Returns a connection to the address that answers first; each has a head start before the next (RFC 8305)."""
+    waiting = deque(interleave(addresses))
+    begun: list[asyncio.Task[socket.socket]] = []
+    pending: set[asyncio.Task[socket.socket]] = set()
+    failure: BaseException | None = None
+    try:
+        while waiting or pending:
+            if waiting:
+                begun.append(asyncio.create_task(_connect_to(*waiting.popleft())))
+                pending.add(begun[-1])
+            done, pending = await asyncio.wait(
+                pending, timeout=NEXT_ADDRESS_SECONDS if waiting else None, return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in done:
+                failure = task.exception()
+                if failure is None:
+                    begun.remove(task)
+                    return task.result()
+    finally:
+        for task in begun:
+            if not task.cancel() and not task.cancelled() and not task.exception():
+                task.result().close()
     raise Lost(f"{type(failure).__name__}: {failure}")
+
+
+async def _connect_to(family: socket.AddressFamily, address: Any) -> socket.socket:  # noqa: ANN401
+    connecting = new_socket(family)
+    try:
+        connecting.setblocking(False)
+        if is_unix(family):  # this never waits, but may fail where the service's queue is full
+            connecting.connect(address)
+        else:
+            await asyncio.get_running_loop().sock_connect(connecting, address)
+    except BaseException:
+        connecting.close()
+        raise
+    return connecting

@@ -6,7 +6,8 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sepu_client.address import Route
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from sepu_client.socket_connection import SocketConnection
 
 IDLE_SECONDS = 30.0  # the service closes after 75, and many firewalls and balancers forget after 60
+
+# Seconds until the next address is tried, if the one before is silent (RFC 8305, 5).
+NEXT_ADDRESS_SECONDS = 0.25
 
 # Firewalls, balancers and VPNs forget connections without a word. Those that are idle are probed after 10 seconds, and
 # again 5 seconds later (also by the system's own intervals, 75 seconds, where there are no others). One breaks if
@@ -109,8 +113,8 @@ class Connections(Generic[C]):
             pass
 
 
-def literal(route: Route) -> list[Address] | None:
-    """Returns the address, if it is known without a resolver."""
+def known_addresses(route: Route) -> list[Address] | None:
+    """Returns the address if it is known without a resolver."""
     if route.unix:
         return [(socket.AF_UNIX, route.unix)]
     host, port = destination(route)
@@ -154,19 +158,22 @@ def resolve(host: str, port: int, tell: Callable[[list[Address] | Lost], object]
     return asking
 
 
-def shares(addresses: list[Address], end: float) -> Iterator[tuple[Address, float]]:
-    """Returns each address with the seconds that it may take, so that one that is silent leaves time for the others."""
-    for number, address in enumerate(addresses):
-        left = end - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        yield address, left / (len(addresses) - number)
+def interleave(addresses: list[Address]) -> list[Address]:
+    """Returns the addresses with those of both families in turn: often one family is not reachable (RFC 8305, 4)."""
+    first = [address for address in addresses if address[0] == addresses[0][0]]
+    other = [address for address in addresses if address[0] != addresses[0][0]]
+    return [address for pair in zip_longest(first, other) for address in pair if address]
+
+
+def is_unix(family: socket.AddressFamily) -> bool:
+    """Returns whether an address is the path of a socket, which not every platform has."""
+    return family == getattr(socket, "AF_UNIX", None)
 
 
 def new_socket(family: socket.AddressFamily) -> socket.socket:
     """Returns a socket that sends without delay, and that breaks when the other side is silent."""
     made = socket.socket(family, socket.SOCK_STREAM)
-    if family != getattr(socket, "AF_UNIX", None):
+    if not is_unix(family):
         for level, option, value in _TCP_OPTIONS:
             made.setsockopt(level, option, value)
     return made

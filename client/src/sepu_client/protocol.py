@@ -21,7 +21,7 @@ _STARTS = (b"HTTP/1.", b"\r\nHTTP/1.")  # the parser also takes RTSP and ICE
 
 
 class Link:
-    """Holds the state of one connection, which carries one exchange at a time."""
+    """The state of one connection, which carries one exchange at a time."""
 
     def __init__(self, route: Route) -> None:
         self._route = route
@@ -31,6 +31,7 @@ class Link:
             if route.proxy.authorization:
                 self._end = f"\r\nProxy-Authorization: {route.proxy.authorization}\r\n\r\n"
         self._layers: list[Tls] = []  # outermost first
+        self._opening: Tls | None = None  # the next one, while it shakes hands
 
     def open(self) -> Conversation[None]:
         """Does everything before the first request: TLS, and the tunnel of a proxy."""
@@ -60,8 +61,17 @@ class Link:
             return False
         return not received and all(layer.is_quiet for layer in self._layers)
 
+    def last_words(self) -> bytes:
+        """Returns what TLS says before a connection ends that could not be opened: why it refuses the certificate."""
+        said = self._opening.encrypted(b"") if self._opening else b""
+        for layer in reversed(self._layers):
+            said = layer.encrypted(said)
+        return said
+
     def _secure(self, layer: "Tls") -> Conversation[None]:
+        self._opening = layer
         yield from self._within(layer.handshake())
+        self._opening = None
         self._layers.append(layer)
 
     def _within(self, conversation: Conversation[T]) -> Conversation[T]:

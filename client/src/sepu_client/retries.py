@@ -213,9 +213,11 @@ def retry_after(headers: Mapping[str, str]) -> int | None:
 def _instant(date: str) -> float | None:
     if not 16 <= len(date) <= 40:
         return None
+    from datetime import UTC
     from email.utils import parsedate_to_datetime  # slow to import, and seldom needed
 
     try:
-        return parsedate_to_datetime(date).timestamp()
+        instant = parsedate_to_datetime(date)
+        return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None

@@ -1,14 +1,27 @@
 """Connects by a blocking socket, for threads."""
 
 import math
+import os
 import select
+import selectors
 import socket
 import time
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Self
 
 from sepu_client.address import Route
-from sepu_client.connections import Address, destination, literal, new_socket, resolve, shares
+from sepu_client.connections import (
+    NEXT_ADDRESS_SECONDS,
+    Address,
+    destination,
+    interleave,
+    is_unix,
+    known_addresses,
+    new_socket,
+    resolve,
+)
 from sepu_client.messages import Answer, Conversation, Lost, Request, T
 from sepu_client.protocol import Link
 
@@ -16,7 +29,7 @@ _PART = 16_384  # bytes that are read at a time: more than an answer has
 
 
 class SocketConnection:
-    """Holds one connection to the service. `end` is always an instant of `time.monotonic`.
+    """A connection to the service. `end` is always an instant of `time.monotonic`.
 
     The socket never blocks, so one system call waits, and another one sends or reads.
     """
@@ -29,13 +42,13 @@ class SocketConnection:
     @classmethod
     def open(cls, route: Route, end: float) -> Self:
         """Connects. Raises Lost, or TimeoutError at `end`."""
-        connected = _connect(literal(route) or _resolve(*destination(route), end), end)
+        made = cls(_connect(known_addresses(route) or _resolve(*destination(route), end), end), route)
         try:
-            connected.setblocking(False)
-            made = cls(connected, route)
             made._converse(made._link.open(), end)
         except BaseException:
-            connected.close()
+            with suppress(OSError):
+                made._socket.send(made._link.last_words())
+            made.close()
             raise
         return made
 
@@ -120,20 +133,44 @@ def _resolve(host: str, port: int, end: float) -> list[Address]:
 
 
 def _connect(addresses: list[Address], end: float) -> socket.socket:
-    failure: OSError = TimeoutError()
-    for (family, address), seconds in shares(addresses, end):
-        connecting = new_socket(family)
+    """Returns a connection to the address that answers first; each has a head start before the next (RFC 8305)."""
+    waiting = deque(interleave(addresses))
+    failure: OSError | None = None
+    with selectors.DefaultSelector() as connecting:
         try:
-            connecting.settimeout(seconds)
-            connecting.connect(address)
-        except OSError as error:
-            connecting.close()
-            failure = error
-        except BaseException:
-            connecting.close()
-            raise
-        else:
-            return connecting
-    if isinstance(failure, TimeoutError):
-        raise failure
+            while waiting or connecting.get_map():
+                if waiting:
+                    try:
+                        _begin(waiting.popleft(), connecting)
+                    except OSError as error:  # such as an unreachable network
+                        failure = error
+                        continue
+                left = _left(end)
+                for key, _ in connecting.select(min(left, NEXT_ADDRESS_SECONDS) if waiting else left):
+                    connected: socket.socket = key.fileobj  # type: ignore[assignment]
+                    connecting.unregister(connected)
+                    code = connected.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                    if not code:
+                        return connected
+                    connected.close()
+                    failure = OSError(code, os.strerror(code))
+        finally:
+            for key in [*connecting.get_map().values()]:
+                key.fileobj.close()  # type: ignore[union-attr]
     raise Lost(f"{type(failure).__name__}: {failure}")
+
+
+def _begin(to: Address, connecting: selectors.BaseSelector) -> None:
+    family, address = to
+    begun = new_socket(family)
+    try:
+        begun.setblocking(False)
+        try:
+            begun.connect(address)
+        except BlockingIOError:
+            if is_unix(family):  # nothing begins where the service's queue is full
+                raise
+        connecting.register(begun, selectors.EVENT_WRITE)
+    except BaseException:
+        begun.close()
+        raise

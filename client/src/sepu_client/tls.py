@@ -1,5 +1,6 @@
 """Speaks TLS without I/O, so that both clients do it alike, also within TLS, and see how a connection ends."""
 
+import os
 import re
 import ssl
 from pathlib import Path
@@ -12,10 +13,23 @@ _REFUSAL = re.compile("(?i)alert[ _](.*certificate|unknown[ _]ca|access[ _]denie
 
 
 def system_context() -> ssl.SSLContext:
-    """Returns a context that trusts the system's certificates. Raises ValueError if there are none."""
+    """Returns a context that trusts the system's certificates. Raises ValueError if there are none.
+
+    OpenSSL itself ignores an SSL_CERT_FILE that it cannot read, and looks into directories only when it verifies.
+    """
     context = ssl.create_default_context()
-    directory = ssl.get_default_verify_paths().capath  # OpenSSL looks there only when it verifies
-    if not context.cert_store_stats()["x509_ca"] and not (directory and any(Path(directory).iterdir())):
+    file = os.environ.get("SSL_CERT_FILE")
+    if file:
+        try:
+            context.load_verify_locations(file)
+        except OSError as error:  # as is an SSLError
+            reason = getattr(error, "reason", None) or error.strerror
+            raise ValueError(f"SSL_CERT_FILE is {file!r}, from which no certificates can be read: {reason}") from None
+    listed = os.environ.get("SSL_CERT_DIR") or ssl.get_default_verify_paths().openssl_capath
+    directories = [Path(name) for name in listed.split(os.pathsep) if Path(name).is_dir()]
+    if not directories and os.environ.get("SSL_CERT_DIR"):
+        raise ValueError(f"SSL_CERT_DIR is {listed!r}, which names no directory")
+    if not context.cert_store_stats()["x509_ca"] and not any(any(each.iterdir()) for each in directories):
         raise ValueError(
             "Python finds no certificates to verify the service with: install the system's (Debian: ca-certificates), "
             "set SSL_CERT_FILE to a file with certificates, or pass ssl_context"
@@ -24,7 +38,7 @@ def system_context() -> ssl.SSLContext:
 
 
 class Tls:
-    """Holds one side of a TLS connection."""
+    """The client's side of a TLS connection."""
 
     def __init__(self, context: ssl.SSLContext, host: str) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -71,14 +85,18 @@ class Tls:
         self._has_received = self._has_received or bool(parts)
         return b"".join(parts)
 
+    def encrypted(self, data: bytes | memoryview) -> bytes:
+        """Returns all that is to be sent: what TLS itself says, and the data."""
+        if data:
+            self._object.write(data)
+        return self._outgoing.read()
+
     def carrying(self, inner: Conversation[T]) -> Conversation[T]:
         """Runs the conversation within TLS. It sees an end only if the other side sent close_notify."""
         try:
             sending = next(inner)
             while True:
-                if sending:
-                    self._object.write(sending)
-                received = yield self._outgoing.read()
+                received = yield self.encrypted(sending)
                 sending = b""
                 plain = self.decrypted(received or b"")
                 if plain:
