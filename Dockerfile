@@ -30,11 +30,11 @@ LABEL org.opencontainers.image.title="sepu" \
       org.opencontainers.image.description="Matches RGB values against 161 traditional Chinese colours" \
       org.opencontainers.image.licenses="MIT"
 # Fixed ids, which volumes can name. In compose.yaml each database role has its own user: 10001 the service, 10002 the
-# console, 10003 the delivery of events, 10004 the owner's commands. /run/sepu is for a Unix socket, /var/lib/sepu for
+# console, 10003 the delivery of events, 10004 the owner's commands, 10005 people's. /run/sepu is for a Unix socket, /var/lib/sepu for
 # the embedded Postgres, or for the metrics of several users, who can replace only their own.
 RUN groupadd --gid 10001 sepu \
     && uid=10001 \
-    && for user in sepu sepu-console sepu-events sepu-owner; do \
+    && for user in sepu sepu-console sepu-events sepu-owner sepu-accounts; do \
         useradd --uid $uid --gid sepu --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin $user \
         && uid=$((uid + 1)) || exit 1; \
     done \

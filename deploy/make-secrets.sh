@@ -27,7 +27,7 @@ connection() {
 for name in superuser monitor grafana; do
     password > "$made/$name"
 done
-for role in owner service console events; do
+for role in owner service console events accounts; do
     connection sepu_$role > "$made/$role.conf"
 done
 secret=$(openssl rand -base64 32)
@@ -40,7 +40,7 @@ openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 90 -s
 rm "$made/log"
 chmod 0644 "$made/tls/privkey.pem"
 # A full disk or a failed program leaves a file without its password.
-for file in superuser monitor grafana owner.conf service.conf console.conf events.conf; do
+for file in superuser monitor grafana owner.conf service.conf console.conf events.conf accounts.conf; do
     grep -Eq '^(password=)?[0-9a-f]{48}$' "$made/$file" || { echo "secrets: could not write $file" >&2; exit 1; }
 done
 mv -T "$made" secrets

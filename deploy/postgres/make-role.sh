@@ -3,14 +3,15 @@
 # which only root can read. The role may open so many connections that others, and a superuser, still can; all roles
 # together need max_connections = 100. Run it as root where Postgres is. If it fails, it leaves neither.
 #
-#     make-role.sh owner|service|console|events
+#     make-role.sh owner|service|console|events|accounts
 set -eu
 role=sepu_$1 file=/etc/sepu/$1.conf
 case $1 in
-    owner) connections=20 ;;
+    owner) connections=16 ;;
     service) connections=60 ;;
     console) connections=8 ;;
     events) connections=4 ;;
+    accounts) connections=4 ;;
     *) echo "make-role.sh: there is no purpose '$1'" >&2; exit 2 ;;
 esac
 # For the files of a sort: no role can raise this itself.

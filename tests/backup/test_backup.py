@@ -241,7 +241,7 @@ def test_live_workers_follow_the_database_that_their_address_leads_to(first: Clu
             replaced()
             with connect(first.url) as other:
                 migrate(other)
-                make_role(other, "sepu_service")
+                make_role(other, "sepu_service", "service")
                 foreign = on_plan(other)
                 seen = {503}
 
@@ -286,7 +286,7 @@ def test_the_trial_moves_to_a_postgres_of_ones_own(first: Cluster, second: Clust
         run(first.programs / "psql", "-d", as_owner, *load.split(), "--file", script)
         with connect(as_owner) as owner:
             assert migrate(owner) == []
-            grant(owner, "sepu_service")
+            grant(owner, "sepu_service", "service")
             assert audit(owner).results == 1
             with serving("uvloop", make_conninfo(as_owner, user="sepu_service")) as server:
                 assert is_replay_of(server.match(issued, "trial-01"), told)

@@ -62,6 +62,6 @@ def spoilt(other: Citus) -> Iterator[Connection]:
 @pytest.fixture
 def url(spoilt: Connection, other: Citus) -> str:
     """The address of the other cluster, distributed, for the service's role."""
-    make_role(spoilt, "sepu_service")
+    make_role(spoilt, "sepu_service", "service")
     distribute(spoilt)
     return make_conninfo(other.url, user="sepu_service")

@@ -188,7 +188,7 @@ def test_a_plan_is_deleted(connection: Connection) -> None:
 
 
 def test_the_console_reads(connection: Connection, cluster: Citus) -> None:
-    make_role(connection, "sepu_console", "console")
+    make_role(connection, "sepu_console", "read-only")
     with connect(make_conninfo(cluster.url, user="sepu_console")) as console:
         with snapshot(console, 4):
             for route, (_, page) in PAGES.items():

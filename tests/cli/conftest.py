@@ -1,9 +1,15 @@
 """Runs commands in this process, on a database for one test: commands look at all accounts."""
 
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 
+import psycopg
 import pytest
-from tests.cli.running import Run, invoke
+from tests.charging import charge
+from tests.cli.running import Run, invoke, printed, text
+
+from sepu.admin.events import list_events, postpone_delivery
 
 
 @pytest.fixture
@@ -14,3 +20,34 @@ def ledger_url(own_url: str) -> str:
 @pytest.fixture
 def run(ledger_url: str) -> Run:
     return partial(invoke, SEPU_DATABASE_URL=ledger_url)
+
+
+@pytest.fixture
+def world(run: Run, connection: psycopg.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Makes a customer with an old result and a dead event; returns what commands need of it."""
+    monkeypatch.setattr("sepu.admin.erase.time.sleep", lambda _seconds: None)
+    for plan in ("gold", "idle"):
+        text(run("plan", "set", plan, "--match-limit", "9", "--search-limit", "9", "--requests-per-minute", "9"))
+    made = printed(run("account", "create", "--external-id", "cus_8812", "--json"))
+    for days, units in ((100, 3), (0, 1700)):
+        charge(connection, made["apiKey"], f"{days}-days-old", units, datetime.now(UTC) - timedelta(days))
+    [event] = list_events(connection)
+    postpone_delivery(connection, event, "HTTP 410", final=True)
+    public_key = str(tmp_path / "public.jwk")
+    text(run("receipt", "keypair", str(tmp_path / "private.jwk"), public_key))
+    customers = tmp_path / "customers.csv"
+    customers.write_text("externalId\ncus_9010\n")
+    month = f"{datetime.now(UTC) - timedelta(days=1):%Y-%m}"
+    return {
+        "month": month,
+        "key": made["keyId"],
+        "api_key": made["apiKey"],
+        "account": made["accountId"],
+        "public_key": public_key,
+        "customers": str(customers),
+        "keys_file": str(tmp_path / "keys.csv"),
+        **{
+            name: f"{datetime.now(UTC) - timedelta(days):%Y-%m-%d}"
+            for name, days in (("long_ago", 101), ("less_long_ago", 99))
+        },
+    }

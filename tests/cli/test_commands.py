@@ -71,7 +71,12 @@ def test_what_does_not_exist_is_named(run: Run) -> None:
             "console --bind unix:s --host ::",
             "usage --state-dir somewhere",
         ),
-        *("events deliver --print --url https://a.b", "db grant r --console --events", "match red --json --format css"),
+        *(
+            "events deliver --print --url https://a.b",
+            "db grant r",
+            "db grant r --for everything",
+            "match red --json --format css",
+        ),
         *("image tests/core/colours.py --format css --width 60",),
         *("usage --by key", "usage --by month --month 2026-01", "usage cus_1 --by hour", "prune --older-than-days 30"),
         *("serve --port 0", "serve --workers 0", "serve --worker sync", "events retry", "events deliver"),
@@ -135,7 +140,8 @@ def test_a_role_that_serves(run: Run, connection: psycopg.Connection, ledger_url
     try:
         assert_failed(run("serve", SEPU_DATABASE_URL=url), "permission denied")
         for _ in range(2):
-            assert printed(run("db", "grant", "waiter", "--json")) == {"role": "waiter"}
+            granted = printed(run("db", "grant", "waiter", "--for", "service", "--json"))
+            assert granted == {"role": "waiter", "purpose": "service"}
         with serving("uvloop", url, workers=1):
             pass  # serving waits until it is ready
         assert_failed(run("account", "create", SEPU_DATABASE_URL=url), "permission denied")

@@ -393,7 +393,10 @@ def test_a_role_that_can_deliver_and_nothing_else(events: Events, ledger_url: st
     role = f"deliverer_{token_hex(4)}"
     events.connection.execute(f"create role {role} login".encode())
     try:
-        assert printed(events.run("db", "grant", role, "--events", "--json")) == {"role": role}
+        assert printed(events.run("db", "grant", role, "--for", "events", "--json")) == {
+            "role": role,
+            "purpose": "events",
+        }
         events.customer()
         url = make_conninfo(ledger_url, user=role)
         with connect(url) as session, pytest.raises(psycopg.errors.InsufficientPrivilege):

@@ -22,6 +22,7 @@ OPTIONS = {
     "console": "--bind unix:console.sock",
     "credit add": "--month 2027-01 --reason outage",
     "credit range": "--since 2027-01-01 --until 2027-01-02 --reason outage",
+    "db grant": "--for service",
     "events deliver": "--print --once",
     "events retry": "--state dead",
     "grant add": "--reason fair",

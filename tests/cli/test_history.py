@@ -3,78 +3,23 @@
 import json
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 from unittest.mock import Mock
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from tests.charging import charge
-from tests.cli.commands import LEAVES, ON_A_DATABASE
+from tests.cli.commands import CHANGES, ON_A_DATABASE, arguments
 from tests.cli.running import Run, assert_failed, fields, invoke, lines, printed, rows, text
 
-from sepu.admin.events import list_events, postpone_delivery
+from sepu.admin.events import list_events
 from sepu.admin.history import Change, list_changes
 from sepu.admin.operator import operator_name
 
-# Arguments of each command that changes something, in the order in which they run.
-CHANGES = {
-    "plan set": "gold --match-limit 5",
-    "plan delete": "idle",
-    "account create": "--plan gold --expires-at 7d",
-    "account import": "{customers} --keys-file {keys_file}",
-    "account delete": "cus_9010",
-    "account set": "cus_8812 --name Silk --expires-at 2099-01-31T12:00:00Z",
-    "account move": "cus_8812 --plan gold",
-    "account suspend": "cus_8812",
-    "account reactivate": "cus_8812",
-    "key issue": "cus_8812 --name shop",
-    "key set": "{key} --expires-at 2099-01-31T12:00:00Z",
-    "key rotate": "cus_8812 --public-key {public_key}",
-    "key revoke": "{key}",
-    "grant add": "cus_8812 color_match 5 --reason fair",
-    "credit add": "cus_8812 color_match 5 --month {month} --reason outage",
-    "credit range": "--since {long_ago} --until {less_long_ago} --reason outage",
-    "events retry": "--state dead",
-    "prune": "",
-    "account erase": "cus_8812 --yes",
-}
 # What it records, if that is not its own name.
 ACTIONS = {"account import": "account.create"}
 NOT_WHEN_REPEATED = CHANGES.keys() - {"plan delete", "account create", "key issue", "grant add", "credit add"}
 # These change the schema and its roles, which Postgres records, or an event, which records its own delivery.
 NOT_OF_THE_LEDGER = {"db distribute", "db grant", "db migrate", "events deliver"}
-
-
-@pytest.fixture
-def world(run: Run, connection: psycopg.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Makes a customer with an old result and a dead event; returns what commands need of it."""
-    monkeypatch.setattr("sepu.admin.erase.time.sleep", lambda _seconds: None)
-    for plan in ("gold", "idle"):
-        text(run("plan", "set", plan, "--match-limit", "9", "--search-limit", "9", "--requests-per-minute", "9"))
-    made = printed(run("account", "create", "--external-id", "cus_8812", "--json"))
-    for days, units in ((100, 3), (0, 1700)):
-        charge(connection, made["apiKey"], f"{days}-days-old", units, datetime.now(UTC) - timedelta(days))
-    [event] = list_events(connection)
-    postpone_delivery(connection, event, "HTTP 410", final=True)
-    public_key = str(tmp_path / "public.jwk")
-    text(run("receipt", "keypair", str(tmp_path / "private.jwk"), public_key))
-    customers = tmp_path / "customers.csv"
-    customers.write_text("externalId\ncus_9010\n")
-    month = f"{datetime.now(UTC) - timedelta(days=1):%Y-%m}"
-    return {
-        "month": month,
-        "key": made["keyId"],
-        "api_key": made["apiKey"],
-        "account": made["accountId"],
-        "public_key": public_key,
-        "customers": str(customers),
-        "keys_file": str(tmp_path / "keys.csv"),
-        **{
-            name: f"{datetime.now(UTC) - timedelta(days):%Y-%m-%d}"
-            for name, days in (("long_ago", 101), ("less_long_ago", 99))
-        },
-    }
 
 
 def test_what_changes_something_is_recorded_once_with_who_did_it(
@@ -106,22 +51,9 @@ def test_what_changes_something_is_recorded_once_with_who_did_it(
 def test_what_is_not_recorded_works_where_nothing_can_be_written(ledger_url: str, world: dict[str, str]) -> None:
     """A new command that changes something fails here until it is in the list above."""
     url = make_conninfo(ledger_url, options="-c default_transaction_read_only=on")
-    given = {
-        "period": "2026-01",
-        "name": "standard",
-        "key_id": world["key"],
-        "account_id": "cus_8812",
-        "given": "cus_8812",
-    }
     for path in ON_A_DATABASE:
         if not {" ".join(path)} & {*CHANGES, *NOT_OF_THE_LEDGER, "console"}:
-            required = [
-                each
-                for each in LEAVES[path].params
-                if each.required or (*path, each.name) in {("charges", "account_id"), ("key", "list", "account_id")}
-            ]
-            arguments = [given[each.name or ""] for each in required]
-            done = invoke(*path, *arguments, given=world["api_key"], SEPU_DATABASE_URL=url)
+            done = invoke(*path, *arguments(path, world), given=world["api_key"], SEPU_DATABASE_URL=url)
             expected = 1 if path == ("db", "check") else 0  # fsync is off in this run
             assert (done.returncode, done.stderr.replace("sepu: nothing was found\n", "")) == (expected, ""), path
 
@@ -167,18 +99,30 @@ def test_the_history_of_an_account_and_of_all(run: Run, connection: psycopg.Conn
     head, *shown = text(run("history", "cus_8812")).splitlines()
     assert head.split() == ["at", "operator", "action", "subject", "changed"]
     actions = ["plan.set", "account.move", "account.set", "key.issue", "account.create"]
-    assert [line.split()[2] for line in shown] == actions, "and not what was changed of gold before"
+    assert [line.split()[4] for line in shown] == actions, "and not what was changed of gold before"
+    assert all(line.split()[1:4] == ["Ada", "as", "sepu"] for line in shown[:3])
     assert shown[1].endswith(
         "planId standard to gold, color_match 2000 to 9, color_search 1000 to 9, requestsPerMinute 120 to 9"
     )
     pages = [list_changes(connection, account_id=account, limit=2, skip=skip) for skip in (0, 2, 4, 6)]
     assert [change.action for page in pages for change in page] == actions
     one = run("history", "--limit", "1", "--csv")
-    assert one.stderr == "sepu: these are the newest 1; --limit, --since or --until shows more or others\n"
+    assert one.stderr == "sepu: these are the newest 1; --limit, --since, --until or a filter shows more or others\n"
     row, *_ = rows(run("history", "--csv", "--since", "1h"))
     assert json.loads(row["after"]) == {"thresholds": [50]}
+    text(run("account", "suspend", "cus_8812", SEPU_OPERATOR="sepu"))
+    for given, expected in (
+        ("--operator Ada", ["plan.set", "account.move", "account.set"]),
+        ("--operator Ada --action account", ["account.move", "account.set"]),
+        ("--operator Ada --action account.set", ["account.set"]),
+        ("--operator Ada --role sepu --action plan", ["plan.set"]),
+        *(("--role ada", []), ("--action acc", []), ("--action %", [])),
+    ):
+        for which in ([], ["cus_8812"]):
+            assert [line["action"] for line in lines(run("history", *which, *given.split(), "--json"))] == expected
+    assert text(run("history", "--operator", "sepu")).splitlines()[1].split()[1:3] == ["sepu", "account.suspend"]
     granted = printed(run("grant", "add", "cus_8812", "color_match", "5", "--reason", "fair", "--json"))
-    assert f"  grant.add       {granted['id']} of {account}  " in text(run("history", "--limit", "9")).splitlines()[1]
+    assert f"  grant.add        {granted['id']} of {account}  " in text(run("history", "--limit", "9")).splitlines()[1]
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     for since in (f"{tomorrow:%Y-%m-%d}", f"{tomorrow.isoformat()}", "0s"):
         assert lines(run("history", "--since", since, "--json")) == []

@@ -270,7 +270,7 @@ def test_a_database_that_is_gone_is_told(empty: Console, owner: psycopg.Connecti
 def test_a_role_that_may_not_read_is_told_the_way_out(empty: Console, owner: psycopg.Connection) -> None:
     owner.execute("revoke usage on schema sepu from sepu_console")
     assert "permission denied for schema sepu; as the owner" in empty.page("/", 503)
-    grant(owner, "sepu_console", "console")
+    grant(owner, "sepu_console", "read-only")
     assert empty.get("/").status == 200
 
 

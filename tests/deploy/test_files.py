@@ -33,12 +33,12 @@ from sepu.cli.serve import serve
 from sepu.database.embedded import embedded_postgres
 from sepu.database.embedded.programs import programs
 from sepu.database.opening import connect
-from sepu.database.roles import left_open
+from sepu.database.roles import granted_roles, left_open, not_of_purpose
 from sepu.http.request import CONTENT_LENGTH, READ, environ_name
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-ROLES = ("owner", "service", "console", "events")
+ROLES = ("owner", "service", "console", "events", "accounts")
 
 
 def test_nginx_passes_every_header_that_the_service_reads() -> None:
@@ -107,7 +107,8 @@ def test_each_role_has_a_user_of_its_own() -> None:
             (role,) = [one["source"] for one in service["secrets"] if isinstance(one, dict)]
             users.setdefault(role, set()).add(service["user"])
     numbers = {role: [user.partition(":")[0] for user in found] for role, found in users.items()}
-    assert numbers == {"service": ["10001"], "console": ["10002"], "events": ["10003"], "owner": ["10004"]}
+    roles = ("service", "console", "events", "owner", "accounts")
+    assert numbers == {role: [str(number)] for number, role in enumerate(roles, 10001)}
     names = re.search(r"for user in ([a-z -]+);", (ROOT / "Dockerfile").read_text())
     assert names is not None
     assert len(names[1].split()) == len(numbers)
@@ -185,7 +186,7 @@ def test_secrets_are_made_once(secrets: Path) -> None:
     made = [str(secrets / Path(one["file"]).name) for one in compose()["secrets"].values()]
     texts = [Path(path).read_text() for path in made]
     passwords = re.findall(r"(?:^|password=)([0-9a-f]{48})$", "\n".join(texts), re.MULTILINE)
-    assert len(set(passwords)) == len(passwords) == len(texts) - 1 == 7
+    assert len(set(passwords)) == len(passwords) == len(texts) - 1 == 8
     Webhook((secrets / "hooks").read_text().strip())  # refuses a malformed secret
     again = completed([secrets.parent / "deploy" / "make-secrets.sh"])
     assert again.returncode != 0
@@ -265,7 +266,8 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
             sepu(arguments, "owner")
         as_owner = f"postgresql://sepu_owner@/sepu?host={quote(host, safe='')}"
         with connect(as_owner) as connection:
-            assert left_open(connection) == []
+            assert [*left_open(connection), *not_of_purpose(connection)] == []
+            assert {role for _, role in granted_roles(connection)} == {f"sepu_{role}" for role in ROLES[1:]}
             assert connection.execute("show server_encoding").fetchall() == [("UTF8",)]  # not the cluster's
             set_plan(connection, "one", {"color_match": 1, "color_search": 1}, requests_per_minute=10)
             issued = accounts.create_account(connection, "one")

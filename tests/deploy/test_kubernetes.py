@@ -20,8 +20,8 @@ OBJECTS: dict[str, dict[str, Any]] = {
     for file in sorted(MANIFESTS.iterdir())
     for one in map(msgspec.yaml.decode, file.read_text("utf-8").split("\n---\n"))
 }
-# As in the Dockerfile: the service, and the owner's commands.
-USERS = {"sepu-service": 10001, "sepu-owner": 10004}
+# As in the Dockerfile: the service, the owner's commands, and people's.
+USERS = {"sepu-service": 10001, "sepu-owner": 10004, "sepu-accounts": 10005}
 
 
 def pod(one: dict[str, Any]) -> dict[str, Any] | None:

@@ -175,10 +175,12 @@ def test_scripts_give_each_role_as_many_connections_as_the_command_asks_for() ->
     made = re.findall(r"^    (\w+)\) connections=(\d+) ;;$", (postgres / "make-role.sh").read_text(), re.MULTILINE)
     roles = (postgres / "roles.sh").read_text()
     composed = re.findall(r"^create role sepu_(\w+) login connection limit (\d+)", roles, re.MULTILINE)
-    assert {role: int(limit) for role, limit in made}.items() >= database.ROLE_CONNECTIONS.items()
+    purposes = {"console": "read-only"}
+    limited = {role: int(limit) for role, limit in made if role != "owner"}
+    assert limited == {role: database.ROLE_CONNECTIONS[purposes.get(role, role)] for role in limited}
     assert set(made) <= set(composed)
     (most,) = re.findall(r"^max_connections = (\d+)$", (postgres / "sepu.conf").read_text(), re.MULTILINE)
     reserved = 3  # superuser_reserved_connections
     assert sum(int(limit) for _, limit in composed) + reserved <= int(most)
-    for role in database.ROLE_CONNECTIONS:
+    for role in limited:
         assert f"alter role sepu_{role} set temp_file_limit = '{database.ROLE_TEMP_FILES}';" in roles

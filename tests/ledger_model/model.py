@@ -523,14 +523,12 @@ class Model:
 
     @contextmanager
     def _recording_keys(self, action: str, account_id: str, now: datetime) -> Iterator[None]:
+        """Records what the block changes of keys: first of those that there were, each in the order of their ids."""
         before = {row["key_id"]: _key_state(row) for row in self.keys_of(account_id)}
         yield
-        for row in self.keys_of(account_id):
-            if row["key_id"] in before:
-                self._record(action, account_id, row["key_id"], before[row["key_id"]], _key_state(row), now)
-        for row in self.keys_of(account_id):
-            if row["key_id"] not in before:
-                self._record(action, account_id, row["key_id"], None, _key_state(row), now)
+        after = {row["key_id"]: _key_state(row) for row in self.keys_of(account_id)}
+        for key_id in sorted(after, key=lambda key_id: (key_id not in before, key_id)):
+            self._record(action, account_id, key_id, before.get(key_id), after[key_id], now)
 
     def _state_of(self, account_id: str) -> Row:
         account = self.account[account_id]

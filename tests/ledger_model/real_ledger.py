@@ -107,7 +107,8 @@ class RealLedger:
     def changes(self) -> tuple[Row, ...]:
         with self.connection.cursor(row_factory=dict_row) as cursor:
             rows = cursor.execute(
-                "select account_id, changed_at, action, subject, before, after from sepu.change order by number"
+                "select account_id, changed_at, action, subject, before, after "
+                "from sepu.change order by changed_at, account_id, number"
             )
             return tuple(rows)
 
@@ -153,8 +154,8 @@ class RealLedger:
 def real_ledger(url: str, start: datetime) -> Iterator[RealLedger]:
     """Migrates an empty database in which `now()` returns the test's clock.
 
-    The session's search path puts it before Postgres's `now()`: in defaults, statements and commands alike. The one
-    function that a request calls and that reads the clock itself is replaced.
+    The session's search path puts it before Postgres's `now()`: in defaults, statements and commands alike. The
+    functions that read the clock themselves are replaced.
     """
     with connect(url) as root:
         database = sql.Identifier(root.info.dbname)
@@ -167,8 +168,11 @@ def real_ledger(url: str, start: datetime) -> Iterator[RealLedger]:
         root.execute(sql.SQL("alter database {} set clock.now = {}").format(database, sql.Literal(start.isoformat())))
     with connect(url) as connection:
         migrate(connection)
-        ((check,),) = connection.execute("select pg_get_functiondef('sepu.check_instant'::regproc)").fetchall()
-        connection.execute(check.replace("now()", "clock.now()"))
+        for (text,) in connection.execute(
+            "select pg_get_functiondef(oid) from pg_proc where oid = any "
+            "('{sepu.check_instant,sepu.make_change,sepu.adjust_usage}'::regproc[])"
+        ).fetchall():
+            connection.execute(text.replace("now()", "clock.now()"))
         yield RealLedger(connection)
 
 

@@ -1,3 +1,4 @@
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -6,11 +7,19 @@ import psycopg
 import pytest
 from psycopg import Connection, sql
 from psycopg.conninfo import make_conninfo
+from tests.cli.running import invoke
 from tests.metering.conftest import OpenSession
 
 from sepu import limits
 from sepu.database import statements
-from sepu.database.migrate import MigrationError, holds_migrations, migrate, pending
+from sepu.database.migrate import (
+    MigrationError,
+    holds_migrations,
+    migrate,
+    pending,
+    schema_of_database,
+    schema_of_release,
+)
 from sepu.database.opening import connect
 from sepu.metering.key_format import new_account_id
 
@@ -177,6 +186,20 @@ def test_an_older_server_leaves_a_newer_database_alone(empty: Connection, monkey
     assert pending(empty) == []
     assert migrate(empty) == []
     assert applied(empty) == newer
+    assert schema_of_database(empty).startswith("9999-")
+
+
+def test_two_builds_of_one_version_show_different_schemas(
+    empty_url: str, empty: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrate(empty)
+    schema = schema_of_database(empty)
+    assert re.fullmatch("1-[0-9a-f]{8}", schema)
+    assert schema == schema_of_release()
+    assert f"schema {schema}\n" in invoke("db", "check", SEPU_DATABASE_URL=empty_url).stdout
+    the_functions(monkeypatch, statements.functions().text + "-- of another build\n")
+    assert schema_of_release().startswith("1-")
+    assert schema_of_release() != schema
 
 
 def test_a_database_of_another_encoding_is_refused(empty_url: str) -> None:

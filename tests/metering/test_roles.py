@@ -1,4 +1,4 @@
-"""The database roles: the service's serves, the console's reads, and neither can do anything else."""
+"""The database roles: each does what its purpose needs, and none can do anything else."""
 
 import json
 import re
@@ -18,10 +18,22 @@ from tests.harness.serving import SEPU
 from tests.metering.conftest import Customer
 
 from sepu import limits
+from sepu.admin.grants_and_credits import list_adjustments
+from sepu.admin.history import list_changes
 from sepu.database import statements
 from sepu.database.migrate import migrate
 from sepu.database.opening import connect
-from sepu.database.roles import PURPOSES, Purpose, grant, left_open, lock_holders, make_role
+from sepu.database.roles import (
+    PEOPLE,
+    PURPOSES,
+    Purpose,
+    grant,
+    granted_roles,
+    left_open,
+    lock_holders,
+    make_role,
+    not_of_purpose,
+)
 from sepu.errors import SepuError
 
 TABLES = (
@@ -53,6 +65,10 @@ SERVES = {
     "nodes",
     "node_state",
 }
+# What people's roles call.
+BILLS = {"adjust_usage", "unfinished"}
+CHANGES = {"make_change", "key_secret"}
+CALLS: dict[Purpose, set[str]] = {"service": SERVES, "billing": BILLS, "accounts": BILLS | CHANGES}
 
 
 @pytest.fixture
@@ -90,8 +106,9 @@ def test_what_it_calls_has_the_owners_rights_and_a_path_of_its_own(connection: C
         "select proname, prosecdef, 'search_path=pg_catalog, pg_temp' = any (proconfig) from pg_proc "
         "where pronamespace = 'sepu'::regnamespace"
     ).fetchall()
-    assert {name for name, is_definer, _ in found if is_definer} == SERVES
-    assert {name for name, _, has_path in found if has_path} == SERVES | {"prune_results", "adjust_usage"}
+    assert {name for name, is_definer, _ in found if is_definer} == SERVES | BILLS | CHANGES
+    owners = {"prune_results", "forget_names"}
+    assert {name for name, _, has_path in found if has_path} == SERVES | BILLS | CHANGES | owners
 
 
 def test_granting(connection: Connection, database_url: str, role: str, customer: Customer) -> None:
@@ -99,19 +116,19 @@ def test_granting(connection: Connection, database_url: str, role: str, customer
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             customer.meter(session, at=datetime.now(UTC))
         for _ in range(2):  # a second time changes nothing
-            grant(connection, role)
+            grant(connection, role, "service")
             assert callable_by(connection, role) == SERVES
         assert customer.meter(session, at=datetime.now(UTC)).outcome == "charged"
         with pytest.raises(SepuError, match="only sepu, who owns the schema"):
-            grant(session, role)
-    make_role(connection, role)  # nor does this
+            grant(session, role, "service")
+    make_role(connection, role, "service")  # nor does this
     assert callable_by(connection, role) == SERVES
     for nobody in ("nobody-has-this", "public", "none", 'a"b'):
         with pytest.raises(SepuError, match="there is no database role"):
-            grant(connection, nobody)
+            grant(connection, nobody, "service")
 
 
-# Columns that the console may not read in its tables; it reads none of the other tables.
+# Columns that a role that lists what is no secret may not read in its tables; it reads none of the other tables.
 HIDDEN = {
     ("account", "lock_seed"),
     ("api_key", "key_hash"),
@@ -120,27 +137,124 @@ HIDDEN = {
 UNREAD = {"key_secret", "receipt", "request_rate", "probe"}
 
 
-@pytest.fixture
-def console(connection: Connection, database_url: str, role: str) -> Iterator[Connection]:
-    for _ in range(2):  # a second time changes nothing
-        grant(connection, role, "console")
-    with connect(make_conninfo(database_url, user=role)) as opened:
-        yield opened
-
-
-def test_the_console_reads_what_is_no_secret(console: Connection) -> None:
-    columns = console.execute(
-        "select c.relname, a.attname, has_column_privilege(c.oid, a.attname, 'select') from pg_class c "
+def hidden(connection: Connection, role: str) -> set[tuple[str, str]]:
+    """The columns that a role may not read, without those of the tables of which it reads none."""
+    columns = connection.execute(
+        "select c.relname, a.attname, has_column_privilege(%s, c.oid, a.attname, 'select') from pg_class c "
         "join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped "
-        "where c.relnamespace = 'sepu'::regnamespace and c.relkind = 'r'"
+        "where c.relnamespace = 'sepu'::regnamespace and c.relkind = 'r'",
+        (role,),
     ).fetchall()
-    hidden = {(table, column) for table, column, may_read in columns if not may_read}
-    assert hidden == HIDDEN | {(table, column) for table, column, _ in columns if table in UNREAD}
+    read = {table for table, _, may_read in columns if may_read}
+    return {(table, column) for table, column, may_read in columns if not may_read and table in read}
+
+
+def test_a_role_has_one_purpose_and_people_read_no_secret(connection: Connection, role: str) -> None:
+    of_support = {("stored_result", "idempotency_key"), ("stored_result", "fingerprint")}
+    for purpose in (*PEOPLE, *reversed(PEOPLE), *PURPOSES, PEOPLE[0]):
+        for _ in range(2):  # a second time changes nothing
+            grant(connection, role, purpose)
+        assert (purpose, role) in granted_roles(connection)
+        assert callable_by(connection, role) == CALLS.get(purpose, set())
+        if purpose in PEOPLE:
+            assert hidden(connection, role) == HIDDEN - (of_support if purpose != "read-only" else set())
+
+
+BEYOND = [
+    ("grant delete on sepu.change to {}", "more than support", "delete on sepu.change", "revoked"),
+    ("grant update (day) on sepu.usage_day to {}", "more than support", "update on sepu.usage_day (day)", "revoked"),
+    ("grant select on sepu.stored_result to {}", "more than support", "select on sepu.stored_result (body)", "revoked"),
+    ("grant create on schema sepu to {}", "more than support", "create on sepu", "revoked"),
+    ("grant execute on function sepu.in_utc to {}", "more than support", "execute on sepu.in_utc", "revoked"),
+    ("revoke select on sepu.audit_run from {}", "less than support", "missing",
+     "select on sepu.audit_run (audited_at, counters, differences, results)"),
+    ("grant execute on function sepu.adjust_usage to {}", "less than billing", "missing", "execute on sepu.unfinished"),
+]  # fmt: skip
+
+
+def test_what_a_role_may_do_beyond_its_purpose_is_found(empty_url: str, role: str) -> None:
+    other = f"{role}-other"
+    quoted, others = f'"{role}"', f'"{other}"'
+    with connect(empty_url) as empty:
+        migrate(empty)
+        empty.execute(f"create role {others}".encode())
+        try:
+            for given, what, value, needed in BEYOND:
+                grant(empty, role, "support")
+                assert not_of_purpose(empty) == []
+                empty.execute(given.format(quoted).encode())
+                (found,) = not_of_purpose(empty)
+                assert (found.role, found.what, found.value, found.needed) == (role, what, value, needed)
+                for statement in found.statements:
+                    empty.execute(statement.encode())
+                assert not_of_purpose(empty) == []
+            for given, of, what in (
+                (f"grant sepu to {quoted}", role, "the rights of sepu"),
+                (f"alter role {quoted} superuser", role, "the rights of a superuser"),
+                (f"grant insert on sepu.change to {others}", other, "rights to write"),
+            ):
+                empty.execute(given.encode())
+                (found,) = not_of_purpose(empty)
+                assert (found.role, found.what) == (of, what)
+                done = invoke("db", "check", "--json", SEPU_DATABASE_URL=empty_url)
+                assert (of, what) in {
+                    (one["role"], one["setting"]) for one in map(json.loads, done.stdout.splitlines())
+                }
+                for statement in found.statements:
+                    empty.execute(statement.encode())
+                assert not_of_purpose(empty) == []
+            empty.execute(f"grant select on sepu.usage to {others}".encode())
+            assert not_of_purpose(empty) == [], "it may read what somebody granted it"
+        finally:
+            for each in (quoted, others):
+                empty.execute(f"drop owned by {each}".encode())
+            empty.execute(f"drop role {others}".encode())
+
+
+def test_no_role_of_people_changes_the_history_or_is_named_otherwise(
+    connection: Connection, database_url: str, role: str, customer: Customer
+) -> None:
+    grant(connection, role, "accounts")
+    change: LiteralString = "select outcome from sepu.make_change('ada', %s, %s, null, %s)"
+    add: LiteralString = (
+        "select outcome from sepu.adjust_usage('ada', %s, %s, gen_random_uuid(), null, 'color_match', 5, 'fair')"
+    )
+    with connect(make_conninfo(database_url, user=role)) as session:
+        for statement in (
+            "delete from sepu.change",
+            "update sepu.change set role = 'sepu'",
+            "insert into sepu.change (account_id, number, role, operator, action, subject) "
+            "values ('', 1, 'sepu', 'ada', 'key.revoke', 'x')",
+            "truncate sepu.change",
+            "select sepu.record_changes('ada', 'key.revoke', '', '{}', '{}')",
+            f"select sepu.forget_names('{customer.account_id}')",
+            "update sepu.usage set granted = 1000",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                session.execute(statement.encode())
+        # As somebody would who calls the functions without sepu, under another's name.
+        session.execute("set timezone = 'Asia/Shanghai'")
+        session.execute(change, ("account.suspend", customer.account_id, '{"status": "suspended"}'))
+        assert session.execute(add, ("grant.add", customer.account_id)).fetchone() == ("added",)
+        ends = '{"expiresAt": "2099-01-31T12:00:00+02:00"}'
+        assert session.execute(change, ("account.set", customer.account_id, ends)).fetchone() == ("done",)
+        for wrong in ("account.erase", "history.forget"):
+            with pytest.raises(psycopg.errors.InvalidParameterValue):
+                session.execute(change, (wrong, customer.account_id, "{}"))
+        with pytest.raises(psycopg.errors.CheckViolation):
+            session.execute(change, ("account.set", customer.account_id, '{"status": "erased"}'))
+    ended, granted, suspended = list_changes(connection, account_id=customer.account_id, limit=3)
+    assert {change.role for change in (ended, granted, suspended)} == {role}
+    assert ended.after == {"expiresAt": "2099-01-31T10:00:00Z"}
+    assert (granted.action, granted.operator, granted.before) == ("grant.add", "ada", None)
+    assert (suspended.before, suspended.after) == ({"status": "active"}, {"status": "suspended"})
+    (added,) = list_adjustments(connection, account_id=customer.account_id)
+    assert (added.operator, added.database_role) == ("ada", role)
 
 
 @pytest.mark.parametrize(
     ("purpose", "granted"),
-    [("service", "sepu.admit,"), ("console", "sepu.audit_run to"), ("events", "sepu.quota_event to")],
+    [("service", "sepu.admit,"), ("read-only", "sepu.audit_run to"), ("events", "sepu.quota_event to")],
 )
 def test_an_upgrade_grants_again_and_leaves_new_functions_closed(
     empty_url: str, role: str, purpose: Purpose, granted: str, monkeypatch: pytest.MonkeyPatch
@@ -170,7 +284,8 @@ def test_an_upgrade_grants_again_and_leaves_new_functions_closed(
 # A role's privileges on tables, whole or by column.
 GRANTED: dict[Purpose, set[tuple[str, str]]] = {
     "service": {("migration", "SELECT")},
-    "console": {(table, "SELECT") for table in set(TABLES) - UNREAD},
+    **{purpose: {(table, "SELECT") for table in set(TABLES) - UNREAD} for purpose in PEOPLE},
+    "accounts": {(table, "SELECT") for table in set(TABLES) - UNREAD | {"receipt"}},
     "events": {
         *((table, "SELECT") for table in ("migration", "quota_event", "account", "event_delivery")),
         ("event_delivery", "UPDATE"),
@@ -254,7 +369,7 @@ def test_a_role_has_no_privilege_but_those_of_its_purpose(empty_url: str, role: 
         try:
             assert [right for right in left_open(empty) if right.is_here] == []
             with connect(make_conninfo(empty_url, user=role)) as session:
-                assert callable_by(empty, role) == (SERVES if purpose == "service" else set())
+                assert callable_by(empty, role) == CALLS.get(purpose, set())
                 assert set(session.execute(HOLDS).fetchall()) == GRANTED[purpose]
                 for nothing in NOTHING:
                     assert names(session, nothing) == set(), nothing
@@ -272,17 +387,30 @@ def test_what_only_a_superuser_can_close(empty_url: str, role: str) -> None:
         database, owner = sql.Identifier(empty.info.dbname), sql.Identifier(role)
         empty.execute(sql.SQL("alter database {} owner to {}").format(database, owner))
         as_owner = make_conninfo(empty_url, user=role)
+        served = f'"{role}-served"'
+        empty.execute(f"create role {served} connection limit 1".encode())
+        empty.execute(f"alter role {served} set temp_file_limit = '1GB'".encode())
         with connect(as_owner) as session:
             migrate(session)
-            grant(session, role)
+            with pytest.raises(SepuError, match="owns the schema and may do everything"):
+                grant(session, role, "service")
             left = [right for right in left_open(session) if right.by_superuser and right.is_here]
             assert len(left) == 3  # the functions, plpgsql, and pg_settings
             assert not any(right.may for right in left)
             assert all(right.statements[0].endswith(f' to "{role}"') for right in left)
             session.execute("create temp table own (id integer)")  # only the owner may
-        command: list[str | Path] = [SEPU, "db", "grant", role, "--database-url", as_owner]
+        command: list[str | Path] = [
+            SEPU,
+            "db",
+            "grant",
+            served.strip('"'),
+            "--for",
+            "service",
+            "--database-url",
+            as_owner,
+        ]
         said = completed(command)
-        assert (said.returncode, said.stdout) == (0, f"role  {role}\n")
+        assert (said.returncode, said.stdout) == (0, f"role     {role}-served\npurpose  service\n")
         script = said.stderr.partition("as a superuser run in this database:\n")[2]
         assert all(f"\n{statement};\n" in script for right in left for statement in right.statements)
         check: list[str | Path] = [SEPU, "db", "check", "--database-url", as_owner, "--json"]
@@ -300,6 +428,7 @@ def test_what_only_a_superuser_can_close(empty_url: str, role: str) -> None:
         assert completed(command).stderr == ""
         empty.execute(sql.SQL("reassign owned by {} to sepu").format(owner))
         empty.execute(sql.SQL("drop owned by {}").format(owner))
+        empty.execute(f"drop owned by {served}; drop role {served}".encode())
 
 
 def test_who_holds_locks_is_named(empty_url: str, role: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,7 @@ def role(own_url: str) -> Iterator[str]:
     """A role that serves the test's own ledger."""
     name = f"Serving-{token_hex(4)}"
     with connect(own_url) as owner:
-        make_role(owner, name)
+        make_role(owner, name, "service")
         yield name
         owner.execute(sql.SQL("drop owned by {}").format(sql.Identifier(name)))
         owner.execute(sql.SQL("drop role {}").format(sql.Identifier(name)))

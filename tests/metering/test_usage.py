@@ -110,8 +110,9 @@ def test_a_month_is_not_over_while_a_transaction_of_it_may_run(
         pid = charging.info.backend_pid
         assert [f"of process {pid}" in each for each in export._running(connection, THIS)] == [True]
         assert why_unfinished(connection, LAST) is None, "it began after that month"
-        with connection.transaction():  # a role that may not see when another's transaction began
-            connection.execute("create role sepu_blind; set local role sepu_blind")
+        with connection.transaction():  # an owner that may not see when another's transaction began
+            connection.execute("create role sepu_blind; grant create on schema sepu to sepu_blind")
+            connection.execute("alter function sepu.unfinished owner to sepu_blind")
             assert f"may have begun in {LAST} are still running: " in str(why_unfinished(connection, LAST))
             raise Rollback
     assert export._running(connection, THIS) == set()

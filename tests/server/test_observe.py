@@ -40,6 +40,7 @@ from sepu import limits
 from sepu.admin import accounts, keys
 from sepu.admin.keys import IssuedKey
 from sepu.admin.plans import set_plan
+from sepu.database.migrate import schema_of_release
 from sepu.database.opening import connect, database
 from sepu.database.opening import service_url as as_service
 from sepu.errors import StartError
@@ -199,6 +200,7 @@ def test_every_kind_of_request_is_one_exact_line_and_counted_once(watched: Watch
             **({"traceId": expected.trace_id} if expected.trace_id else {}),
         }
 
+    assert sample(metrics, "sepu_build_info", schema=schema_of_release()) == 1
     after = samples(metrics)
     wanted: Counter[tuple[str, Labels]] = Counter()
     for _, (endpoint, status, error, *_) in kinds:
@@ -344,7 +346,7 @@ def test_a_dead_database_is_seen_without_a_request(worker: str) -> None:
 def test_an_unavailable_address_is_refused(bind: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         bind = bind.replace("TAKEN", f"127.0.0.1:{taken.getsockname()[1]}")
-        with pytest.raises(StartError, match=bind), serve_metrics(bind, Blocks(), "uvloop", "1"):
+        with pytest.raises(StartError, match=bind), serve_metrics(bind, Blocks(), "uvloop", "1", "1-0"):
             pass
 
 

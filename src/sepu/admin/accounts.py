@@ -11,9 +11,9 @@ from joserfc.jwk import RSAKey
 from psycopg import sql
 
 from sepu.admin.charges import charged_account
-from sepu.admin.history import recording
+from sepu.admin.history import make_change
 from sepu.admin.keys import IssuedKey, issue_key
-from sepu.admin.naming import AccountError, claim_external_id, find_account, lock_account, naming
+from sepu.admin.naming import AccountError, check_made, find_account, naming, new_values
 from sepu.admin.plans import check_limits, no_plan
 from sepu.admin.rotation import Rotation, rotate_key
 from sepu.database.statements import run, statement, stream, value
@@ -135,10 +135,9 @@ def _creating(
     account_id = new_account_id()
     try:
         with connection.transaction(), naming(name, external_id):
-            with recording(connection, "account.create", account_id):
-                claim_external_id(connection, account_id, external_id)
-                given = {"name": name or None, "external_id": external_id or None, "expires_at": expires_at}
-                run(connection, "create_account", account_id=account_id, plan_id=plan_id, **given)
+            names = {"name": name or None, "externalId": external_id or None}
+            given = {"planId": plan_id, "expiresAt": expires_at, **names}
+            check_made(make_change(connection, "account.create", account_id, given=given), account_id, external_id)
             yield account_id
     except psycopg.errors.ForeignKeyViolation as error:
         raise no_plan(plan_id) from error
@@ -157,12 +156,9 @@ def change_account(
         AccountError: no such account, it was erased, the name or external id is malformed, or another account has the
             external id.
     """
-    with recording(connection, "account.set", account_id), naming(name, external_id):
-        lock_account(connection, account_id)
-        claim_external_id(connection, account_id, external_id)
-        run(connection, "set_account_names", account_id=account_id, name=name, external_id=external_id)
-        if expires_at is not None:
-            run(connection, "set_account_expiry", account_id=account_id, expires_at=expires_at or None)
+    given = new_values(name, external_id, expires_at)
+    with naming(name, external_id):
+        check_made(make_change(connection, "account.set", account_id, given=given), account_id, external_id)
 
 
 def lock_first_account(connection: psycopg.Connection) -> bool:
@@ -270,9 +266,8 @@ def set_status(connection: psycopg.Connection, account_id: str, status: str) -> 
     Raises:
         AccountError: no such account, or it was erased.
     """
-    with recording(connection, "account.reactivate" if status == "active" else "account.suspend", account_id):
-        lock_account(connection, account_id)
-        run(connection, "set_account_status", account_id=account_id, status=status)
+    action = "account.reactivate" if status == "active" else "account.suspend"
+    check_made(make_change(connection, action, account_id, given={"status": status}), account_id)
 
 
 def move_account(connection: psycopg.Connection, account_id: str, plan_id: str) -> None:
@@ -282,8 +277,6 @@ def move_account(connection: psycopg.Connection, account_id: str, plan_id: str) 
         AccountError: no such account, it was erased, or no such plan.
     """
     try:
-        with recording(connection, "account.move", account_id):
-            lock_account(connection, account_id)
-            run(connection, "move_account", account_id=account_id, plan_id=plan_id)
+        check_made(make_change(connection, "account.move", account_id, given={"planId": plan_id}), account_id)
     except psycopg.errors.ForeignKeyViolation as error:
         raise no_plan(plan_id) from error

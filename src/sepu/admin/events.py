@@ -13,7 +13,7 @@ from datetime import datetime
 import psycopg
 
 from sepu import limits
-from sepu.admin.history import recording
+from sepu.admin.history import make_change
 from sepu.database.statements import run
 from sepu.errors import SepuError
 
@@ -146,10 +146,8 @@ def retry_delivery(connection: psycopg.Connection, event_id: str) -> None:
     Raises:
         SepuError: no such event.
     """
-    named = _parsed(event_id)
-    with recording(connection, "events.retry", named["account_id"], event_id):
-        if run(connection, "retry_delivery", **named).rowcount == 0:
-            raise SepuError(f"there is no event {event_id!r}")
+    if make_change(connection, "events.retry", _parsed(event_id)["account_id"], event_id).outcome == "missing":
+        raise SepuError(f"there is no event {event_id!r}")
 
 
 def retry_all(

@@ -109,10 +109,10 @@ def why_unfinished(connection: psycopg.Connection, period: str) -> str | None:
 def _running(connection: psycopg.Connection, period: str) -> set[str]:
     """Names the transactions that may have begun before a month's end, on all nodes."""
     if statements.value(connection, "has_citus"):
-        query = psycopg.ClientCursor(connection).mogrify(statements.statement("list_running"), {"period": period})
-        rows = statements.run(connection, "list_running_on_all_nodes", statement=query).fetchall()
+        query = psycopg.ClientCursor(connection).mogrify(statements.statement("list_unfinished"), {"period": period})
+        rows = statements.run(connection, "list_unfinished_on_all_nodes", statement=query).fetchall()
     else:
-        rows = statements.run(connection, "list_running", period=period).fetchall()
+        rows = statements.run(connection, "list_unfinished", period=period).fetchall()
     return {each for (found,) in rows if found for each in found.split(", ")}
 
 

@@ -10,8 +10,7 @@ from typing import Literal
 import psycopg
 
 from sepu import limits
-from sepu.admin.history import record_change
-from sepu.admin.naming import lock_account
+from sepu.admin.naming import AccountError
 from sepu.admin.operator import operator_name
 from sepu.admin.plans import no_limit
 from sepu.admin.usage import read_now
@@ -101,13 +100,13 @@ def adjust_usage(
     if units == 0 or abs(units) > limits.plans.PLANNED_UNITS:
         raise SepuError(f"units are a number from 1 to {limits.plans.PLANNED_UNITS}, or a negative one")
     adjustment_id = adjustment_id or str(uuid.uuid4())
-    given: dict[str, object] = {"account_id": account_id, "adjustment_id": adjustment_id, "kind": kind, "meter": meter}
-    given |= {"units": units, "reason": reason, "operator": operator_name()}
+    given: dict[str, object] = {"account_id": account_id, "adjustment_id": adjustment_id, "action": f"{kind}.{command}"}
+    given |= {"meter": meter, "units": units, "period": period, "reason": reason, "operator": operator_name()}
     deadline = time.monotonic() + limits.plans.ADJUSTMENT_SECONDS
     while True:
         try:
             with connection.transaction():
-                _adjust(connection, given, kind, period, command)
+                _adjust(connection, given, kind)
             return next(list_adjustments(connection, account_id=account_id, adjustment_id=adjustment_id))
         except psycopg.errors.LockNotAvailable as error:
             if time.monotonic() > deadline:
@@ -176,24 +175,18 @@ def list_adjustments(
         yield Adjustment(*row)
 
 
-def _adjust(
-    connection: psycopg.Connection, given: dict[str, object], kind: Kind, period: str | None, command: str
-) -> None:
+def _adjust(connection: psycopg.Connection, given: dict[str, object], kind: Kind) -> None:
     """Adds it, unless it was added before."""
     run(connection, "limit_lock_waits", milliseconds=str(round(limits.database.LOCK_SECONDS * 1000)))
-    plan_id = lock_account(connection, str(given["account_id"]))
-    row = run(connection, "read_month_and_limit", plan_id=plan_id, meter=given["meter"]).fetchone()
-    if row is None:
-        raise no_limit(plan_id, str(given["meter"]))
-    month, limit = row
-    period = period or month
-    ((outcome, lowest, highest),) = run(connection, "adjust_usage", **given, period=period, plan_limit=limit)
+    row = run(connection, "adjust_usage", **given).fetchone()
+    assert row is not None  # noqa: S101
+    outcome, period, month, plan_id, lowest, highest = row
     where = f"of {given['meter']} in {period}"
     match outcome, kind:
-        case "added", _:
-            added = {"period": period, **{name: given[name] for name in ("meter", "units", "reason")}}
-            of = (str(given["account_id"]), str(given["adjustment_id"]))
-            record_change(connection, f"{kind}.{command}", *of, None, added)
+        case "missing", _:
+            raise AccountError(f"there is no account {given['account_id']!r}, or it was erased")
+        case "unlimited", _:
+            raise no_limit(plan_id, str(given["meter"]))
         case "other", _:
             raise SepuError(f"the id {given['adjustment_id']} is that of another grant or credit of this account")
         case "over", _:

@@ -1,9 +1,9 @@
-"""Records changes: one row for each account, key, plan or event that a command changed, in the command's transaction.
+"""Makes changes and records them: a row for each account, key, plan or event that a command changed.
 
-A row never changes, except that an erasure deletes the names in its account's rows.
+The functions of the ledger write the rows, in the change's transaction, with the database role that logged in. A row
+never changes, except that an erasure deletes the names in its account's rows.
 """
 
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,10 +13,9 @@ from typing import Any
 
 import msgspec
 import psycopg
-from psycopg.rows import dict_row
 
 from sepu.admin.operator import operator_name
-from sepu.database.statements import run, statement
+from sepu.database.statements import run, value
 
 State = Mapping[str, Any]
 
@@ -25,14 +24,6 @@ NO_ACCOUNT = ""
 
 REQUESTS_PER_MINUTE = "requestsPerMinute"
 """The abuse limit's name, where other limits have a meter's."""
-
-# By the subject of a command: the statement that locks it, and the one that reads it.
-_STATES = {
-    "account": ("lock_account_state", "read_account_state"),
-    "events": ("lock_account_state", "read_delivery_state"),
-    "key": ("lock_account_state", "read_key_state"),
-    "plan": ("lock_plan_state", "read_plan_state"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,54 +47,56 @@ class Change:
     """The state after it; None if there is none."""
 
 
-@contextmanager
-def recording(
-    connection: psycopg.Connection, action: str, account_id: str = NO_ACCOUNT, subject: str | None = None
-) -> Iterator[Mapping[str, State]]:
-    """Runs the block in a transaction, and records its changes; yields the states before, by id.
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What became of a change: an outcome of `sepu.make_change`, the states before, and who has the external id."""
 
-    `action` names the subject: `account.…` the account, `key.…` one or all of its keys, `events.…` an event, `plan.…` a
-    plan. No other command changes the subject at the same time. If the block changes nothing, or fails, nothing is
-    recorded.
-    """
-    lock, read = _STATES[action.partition(".")[0]]
-    which = {"account_id": account_id, "subject": subject}
-    with connection.transaction():
-        run(connection, lock, **which)
-        before = _read(connection, read, which)
-        yield before
-        after = _read(connection, read, which)
-        for changed in dict.fromkeys([*before, *after]):
-            record_change(connection, action, account_id, changed, before.get(changed), after.get(changed))
+    outcome: str
+    before: Mapping[str, State]
+    holder: str | None
 
 
-def record_change(
+def make_change(
     connection: psycopg.Connection,
     action: str,
     account_id: str,
-    subject: str,
-    before: State | None,
-    after: State | None,
-) -> None:
-    """Records what differs between two states of something, if anything does.
+    subject: str | None = None,
+    given: Mapping[str, object] | None = None,
+) -> Made:
+    """Makes a change and records it, in one call; `given` are new values by their names in the history.
 
-    None means that the subject does not exist. Neither state may hold a secret. A customer's free text must be under a
-    name that an erasure clears: `name`, `externalId`, `reason`.
+    None removes a value; a value that is not given stays. Unless the outcome is `done`, nothing was changed.
     """
-    old, new = before or {}, after or {}
-    differing = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-    if differing or (before is None) is not (after is None):
-        run(
-            connection,
-            "record_change",
-            account_id=account_id,
-            number=time.time_ns(),
-            operator=operator_name(),
-            action=action,
-            subject=subject,
-            before=None if before is None else _json({name: old.get(name) for name in differing}),
-            after=None if after is None else _json({name: new.get(name) for name in differing}),
-        )
+    which = {"operator": operator_name(), "action": action, "account_id": account_id, "subject": subject}
+    row = run(connection, "make_change", **which, given=_json(given or {})).fetchone()
+    assert row is not None  # noqa: S101
+    return Made(*row)
+
+
+@contextmanager
+def recording(connection: psycopg.Connection, action: str, account_id: str) -> Iterator[bool]:
+    """Runs the block in a transaction, and records what it changes of an account; yields whether there is one.
+
+    For the owner's commands; the others call `make_change`. No other command changes the account at the same time.
+    """
+    which = {"action": action, "account_id": account_id}
+    with connection.transaction():
+        run(connection, "lock_account_state", account_id=account_id)
+        before = value(connection, "read_states", **which)
+        yield bool(before)
+        record_changes(connection, action, account_id, before, value(connection, "read_states", **which))
+
+
+def record_changes(
+    connection: psycopg.Connection,
+    action: str,
+    account_id: str,
+    before: Mapping[str, State],
+    after: Mapping[str, State],
+) -> None:
+    """Records what differs between states, by the ids of what they are of. Only the owner may."""
+    which = {"operator": operator_name(), "action": action, "account_id": account_id}
+    run(connection, "record_changes", **which, before=_json(before), after=_json(after))
 
 
 def forget_names(connection: psycopg.Connection, account_id: str) -> None:
@@ -117,19 +110,24 @@ def list_changes(
     account_id: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
+    operator: str | None = None,
+    role: str | None = None,
+    action: str | None = None,
     limit: int | None = None,
     skip: int = 0,
 ) -> list[Change]:
     """Returns all changes, or those of an account and of the plans while it had them, the newest first.
 
-    At most `limit`, after the first `skip`.
+    `action` is one, or the first part of several: `key` for `key.issue`, `key.revoke` and the like. At most `limit`,
+    after the first `skip`.
     """
     most = None if limit is None else skip + limit
-    found = _list(connection, account_id, since=since, until=until, limit=most)
+    filters = {"since": since, "until": until, "operator": operator, "role": role, "action": action}
+    found = _list(connection, account_id, filters, limit=most)
     if account_id is not None:
         had: list[tuple[datetime, str]] = run(connection, "read_plans_had", account_id=account_id).fetchall()
         plans = list({plan_id for _, plan_id in had})
-        of_plans = _list(connection, NO_ACCOUNT, plans, since=since, until=until)
+        of_plans = _list(connection, NO_ACCOUNT, filters, plans)
         found += [
             change
             for change in of_plans
@@ -142,14 +140,12 @@ def list_changes(
 def _list(
     connection: psycopg.Connection,
     account_id: str | None,
+    filters: Mapping[str, object],
     plans: list[str] | None = None,
     *,
-    since: datetime | None,
-    until: datetime | None,
     limit: int | None = None,
 ) -> list[Change]:
-    times = {"since": since, "until": until}
-    rows = run(connection, "list_changes", account_id=account_id, plans=plans, **times, limit=limit)
+    rows = run(connection, "list_changes", account_id=account_id, plans=plans, **filters, limit=limit)
     return [Change(*row) for row in rows.fetchall()]
 
 
@@ -172,12 +168,6 @@ def read_moves(connection: psycopg.Connection, period: str, account_id: str | No
     return moves
 
 
-def _read(connection: psycopg.Connection, name: str, which: Mapping[str, str | None]) -> dict[str, State]:
-    with connection.cursor(row_factory=dict_row) as cursor:
-        rows = cursor.execute(statement(name), which).fetchall()
-    return {row.pop("subject"): {**row.pop("limits", {}), **row} for row in rows}
-
-
-def _json(state: State) -> str:
-    in_utc = {name: at.astimezone(UTC) if isinstance(at, datetime) else at for name, at in state.items()}
-    return msgspec.json.encode(in_utc, enc_hook=str).decode()
+def _json(given: Mapping[str, object]) -> str:
+    in_utc = {name: at.astimezone(UTC) if isinstance(at, datetime) else at for name, at in given.items()}
+    return msgspec.json.encode(in_utc).decode()

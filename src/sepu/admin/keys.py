@@ -1,17 +1,19 @@
 """Issues, lists, names, expires and revokes keys. `rotation.py` replaces them."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Literal
 
 import psycopg
 
-from sepu.admin.history import recording
-from sepu.admin.naming import AccountError, find_account, lock_account, naming
+from sepu.admin.history import make_change
+from sepu.admin.naming import AccountError, check_made, find_account, naming, new_values
+from sepu.admin.usage import read_now
 from sepu.database.statements import run, value
 from sepu.metering import key_format
+from sepu.metering.key_format import Credential
 
 ENDING_DAYS = (7, 30)
 """How soon a key or an account ends of which metrics and the console warn, in days."""
@@ -59,40 +61,31 @@ def issue_key(
         AccountError: no such account, it was erased, the name or external id is malformed, or another key has the
             external id.
     """
-    with recording(connection, "key.issue", account_id):
-        return make_key(connection, account_id, expires_at, name, external_id)
+    key, credential = new_key(connection, account_id)
+    with connection.transaction(), naming(name, external_id):
+        names = {"name": name or None, "externalId": external_id or None}
+        given = {**key_values(credential), **names, "expiresAt": expires_at}
+        check_made(make_change(connection, "key.issue", account_id, given=given), account_id)
+        return IssuedKey(account_id, credential.key_id, read_now(connection), expires_at, key)
 
 
-def make_key(
-    connection: psycopg.Connection,
-    account_id: str,
-    expires_at: datetime | None = None,
-    name: str | None = None,
-    external_id: str | None = None,
-) -> IssuedKey:
-    """Makes a key like `issue_key`; the caller records it.
+def new_key(connection: psycopg.Connection, account_id: str) -> tuple[str, Credential]:
+    """Makes up a key for an account; nothing is stored.
 
     Raises:
-        AccountError: as for `issue_key`.
+        AccountError: no account has such an id.
     """
     tags = key_format.KeyTags(value(connection, "read_key_secret"))
     key = tags.new_key(account_id)
     credential = tags.credential(key)
     if credential is None:
         raise AccountError(f"there is no account {account_id!r}")
-    with naming(name, external_id):
-        lock_account(connection, account_id)
-        issued_at = value(
-            connection,
-            "issue_key",
-            account_id=account_id,
-            key_hash=credential.key_hash,
-            key_id=credential.key_id,
-            expires_at=expires_at,
-            name=name or None,
-            external_id=external_id or None,
-        )
-    return IssuedKey(account_id, credential.key_id, issued_at, expires_at, key)
+    return key, credential
+
+
+def key_values(credential: Credential) -> dict[str, str]:
+    """Returns what is stored of a key, as `make_change` takes it."""
+    return {"keyHash": credential.key_hash.hex(), "keyId": credential.key_id}
 
 
 def list_keys(
@@ -152,12 +145,9 @@ def change_key(
     Raises:
         AccountError: no such key, the name or external id is malformed, or another key has the external id.
     """
-    with _changing(connection, "key.set", key_id) as account_id, naming(name, external_id):
-        which = {"account_id": account_id, "key_id": key_id}
-        run(connection, "set_key_names", **which, name=name, external_id=external_id)
-        if expires_at is not None:
-            run(connection, "set_key_expiry", **which, expires_at=expires_at or None)
-        return list_keys(connection, account_id, key_id)[0]
+    with naming(name, external_id):
+        account_id = _change(connection, "key.set", key_id, new_values(name, external_id, expires_at))
+    return list_keys(connection, account_id, key_id)[0]
 
 
 def revoke_key(connection: psycopg.Connection, key_id: str) -> None:
@@ -166,15 +156,12 @@ def revoke_key(connection: psycopg.Connection, key_id: str) -> None:
     Raises:
         AccountError: no such key.
     """
-    with _changing(connection, "key.revoke", key_id) as account_id:
-        run(connection, "revoke_key", account_id=account_id, key_id=key_id)
+    _change(connection, "key.revoke", key_id)
 
 
-@contextmanager
-def _changing(connection: psycopg.Connection, action: str, key_id: str) -> Iterator[str]:
-    """Records what the block changes of a key; yields the key's account."""
+def _change(connection: psycopg.Connection, action: str, key_id: str, given: Mapping[str, object] | None = None) -> str:
+    """Changes a key; returns its account."""
     account_id = key_format.account_of(key_id) or ""
-    with recording(connection, action, account_id, key_id) as found:
-        if not found:
-            raise AccountError(f"there is no key {key_id!r}")
-        yield account_id
+    if make_change(connection, action, account_id, key_id, given).outcome == "missing":
+        raise AccountError(f"there is no key {key_id!r}")
+    return account_id

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
+from typing import Literal
 
 import psycopg
 
+from sepu.admin.history import Made
 from sepu.database.statements import run
 from sepu.errors import SepuError
 from sepu.metering.key_format import account_of, is_account_id
@@ -39,29 +42,24 @@ def find_account(connection: psycopg.Connection, given: str) -> str:
     return str(row[0])
 
 
-def lock_account(connection: psycopg.Connection, account_id: str) -> str:
-    """Locks the account until the transaction ends, and returns its plan.
+def check_made(made: Made, account_id: str, external_id: str | None = None) -> None:
+    """Makes sure that a change to an account or its keys was made.
 
     Raises:
-        AccountError: no such account, or it was erased.
+        AccountError: no such account, it was erased, or another account has the external id.
     """
-    row = run(connection, "lock_account", account_id=account_id).fetchone()
-    if row is None:
+    if made.outcome == "taken":
+        raise AccountError(f"the external id {external_id!r} is that of account {made.holder}")
+    if made.outcome == "missing":
         raise AccountError(f"there is no account {account_id!r}, or it was erased")
-    return str(row[0])
 
 
-def claim_external_id(connection: psycopg.Connection, account_id: str, external_id: str | None) -> None:
-    """Makes sure that no other account has the external id, until the transaction ends.
-
-    Raises:
-        AccountError: another account has it.
-    """
-    if external_id:
-        run(connection, "lock_external_ids")
-        owner = run(connection, "find_external_id", external_id=external_id).fetchone()
-        if owner is not None and owner[0] != account_id:
-            raise AccountError(f"the external id {external_id!r} is that of account {owner[0]}")
+def new_values(
+    name: str | None, external_id: str | None, expires_at: datetime | Literal[""] | None
+) -> dict[str, object]:
+    """Returns new values as `make_change` takes them. None leaves a value, "" removes it."""
+    given = {"name": name, "externalId": external_id, "expiresAt": expires_at}
+    return {which: new or None for which, new in given.items() if new is not None}
 
 
 @contextmanager

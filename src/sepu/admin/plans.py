@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import psycopg
 
-from sepu.admin.history import REQUESTS_PER_MINUTE, recording
+from sepu.admin.history import NO_ACCOUNT, REQUESTS_PER_MINUTE, make_change
 from sepu.admin.naming import AccountError
-from sepu.database.statements import run, value
+from sepu.database.statements import run
 from sepu.limits.plans import PLANNED_UNITS
 from sepu.metering.meters import METERS
 
@@ -47,19 +47,12 @@ def set_plan(
     if unknown := sorted(limits.keys() - METERS.keys()):
         raise TypeError(f"a plan has limits for {', '.join(METERS)}, not for {', '.join(unknown)}")
     try:
-        with recording(connection, "plan.set", subject=plan_id) as known:
-            if plan_id not in known:
-                _check_new(plan_id, limits, requests_per_minute)
-            if requests_per_minute is not None:
-                run(connection, "set_plan", plan_id=plan_id, requests_per_minute=requests_per_minute)
-            for meter, units in limits.items():
-                run(connection, "set_plan_limit", plan_id=plan_id, meter=meter, units=units)
-            if thresholds is not None:
-                run(connection, "set_plan_thresholds", plan_id=plan_id, thresholds=sorted(set(thresholds)))
+        with connection.transaction():
             rate = {} if requests_per_minute is None else {REQUESTS_PER_MINUTE: requests_per_minute}
-            for allowed, units in {**limits, **rate}.items():
-                if units != known.get(plan_id, {}).get(allowed):
-                    run(connection, "keep_allowance", plan_id=plan_id, allowed=allowed, units=units)
+            events = {} if thresholds is None else {"thresholds": sorted(set(thresholds))}
+            made = make_change(connection, "plan.set", NO_ACCOUNT, plan_id, {**limits, **rate, **events})
+            if plan_id not in made.before:
+                _check_new(plan_id, limits, requests_per_minute)
     except (psycopg.errors.CheckViolation, psycopg.errors.NumericValueOutOfRange) as error:
         raise AccountError(
             f"plan {plan_id!r}: the name has 1 to 64 of a-z 0-9 _ -, limits are from 0 to {PLANNED_UNITS}, "
@@ -75,18 +68,13 @@ def delete_plan(connection: psycopg.Connection, plan_id: str) -> None:
     """
     has_accounts = AccountError(f"plan {plan_id!r} has accounts; move them first", "move accounts")
     try:
-        with recording(connection, "plan.delete", subject=plan_id) as known:
-            if plan_id not in known:
-                raise no_plan(plan_id)
-            run(connection, "use_one_connection")
-            if value(connection, "plan_is_used", plan_id=plan_id):
-                raise has_accounts
-            for statement in ("delete_plan_limits", "delete_plan"):
-                run(connection, statement, plan_id=plan_id)
-            for allowed in known[plan_id].keys() - {"thresholds"}:
-                run(connection, "keep_allowance", plan_id=plan_id, allowed=allowed, units=None)
+        made = make_change(connection, "plan.delete", NO_ACCOUNT, plan_id)
     except psycopg.errors.ForeignKeyViolation as error:  # an account was made meanwhile
         raise has_accounts from error
+    if made.outcome == "missing":
+        raise no_plan(plan_id)
+    if made.outcome == "used":
+        raise has_accounts
 
 
 def list_plans(connection: psycopg.Connection, *, limit: int | None = None, skip: int = 0) -> list[Plan]:

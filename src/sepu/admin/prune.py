@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import psycopg
 
 from sepu import limits
-from sepu.admin.history import NO_ACCOUNT, record_change
+from sepu.admin.history import NO_ACCOUNT, record_changes
 from sepu.database.statements import run, value
 from sepu.errors import SepuError
 
@@ -47,7 +47,7 @@ def prune(connection: psycopg.Connection, days: int) -> Generator[PrunedBatch]:
                     results += deleted
                     units += freed
                     if deleted and not recorded:
-                        record_change(connection, "prune", NO_ACCOUNT, "results", None, {"olderThanDays": days})
+                        record_changes(connection, "prune", NO_ACCOUNT, {}, {"results": {"olderThanDays": days}})
                         recorded = True
                     if deleted < room:  # otherwise the counter may have more
                         counters.popleft()

@@ -8,9 +8,10 @@ import psycopg
 from joserfc.jwk import RSAKey
 
 from sepu.admin import receipts
-from sepu.admin.history import recording
-from sepu.admin.keys import ListedKey, list_keys, make_key
-from sepu.admin.naming import AccountError, lock_account
+from sepu.admin.history import make_change
+from sepu.admin.keys import ListedKey, key_values, list_keys, new_key
+from sepu.admin.naming import AccountError, check_made
+from sepu.admin.usage import read_now
 from sepu.database.statements import run
 
 _ROTATION_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
@@ -52,48 +53,51 @@ def rotate_key(
     if not _ROTATION_ID.fullmatch(rotation_id):
         raise AccountError("a rotation id has 1 to 128 of A-Z a-z 0-9 . _ : -")
     stored_id = rotation_id if replaced is None else f"{replaced}:{rotation_id}"
-    with recording(connection, "key.rotate", account_id) as keys:
-        lock_account(connection, account_id)
-        if replaced is not None and replaced not in keys:
+    which = {"account_id": account_id, "rotation_id": stored_id}
+    made = run(connection, "read_receipt", **which).fetchone()
+    if made is None:
+        with connection.transaction():
+            key, credential = new_key(connection, account_id)
+            made_at, ends_at = read_now(connection).astimezone(UTC), expires_at and expires_at.astimezone(UTC)
+            if ends_at is not None and ends_at <= made_at:
+                raise AccountError("the new key would have expired already")
+            contents = receipts.Contents(account_id, credential.key_id, key, made_at, ends_at)
+            rotation = Rotation(
+                credential.key_id,
+                made_at,
+                made_at + grace,  # in UTC: elsewhere a day may have 23 hours
+                repeated=False,
+                receipt=receipts.seal(contents, public_key),
+            )
+            change = make_change(
+                connection,
+                "key.rotate",
+                account_id,
+                given={
+                    **key_values(credential),
+                    "expiresAt": expires_at,
+                    "replaced": replaced,
+                    "rotationId": stored_id,
+                    "thumbprint": thumbprint,
+                    "receipt": rotation.receipt,
+                    "olderKeysExpireAt": rotation.older_keys_expire_at,
+                },
+            )
+        if change.outcome == "missing" and replaced is not None and change.before:
             raise AccountError(f"there is no key {replaced!r}")
-        made = run(connection, "read_receipt", account_id=account_id, rotation_id=stored_id).fetchone()
-        if made is not None:
-            made_for, key_id, receipt, issued_at, older_keys_expire_at, is_valid = made
-            if made_for != thumbprint:
-                raise AccountError(
-                    f"rotation {rotation_id!r} was made for another public key, {made_for}", "rotate again"
-                )
-            if not is_valid:
-                raise AccountError(
-                    f"rotation {rotation_id!r} was made before, and its key {key_id} is revoked or expired",
-                    "rotate again",
-                )
-            return Rotation(key_id, issued_at, older_keys_expire_at, repeated=True, receipt=receipt)
-
-        old = keys.get(replaced or "", {})
-        if old.get("externalId"):
-            run(connection, "set_key_names", account_id=account_id, key_id=replaced, name=None, external_id="")
-        issued = make_key(connection, account_id, expires_at, old.get("name"), old.get("externalId"))
-        if issued.expires_at is not None and issued.expires_at <= issued.issued_at:
-            raise AccountError("the new key would have expired already")
-        made_at, ends_at = issued.issued_at.astimezone(UTC), issued.expires_at and issued.expires_at.astimezone(UTC)
-        contents = receipts.Contents(account_id, issued.key_id, issued.api_key, made_at, ends_at)
-        receipt = receipts.seal(contents, public_key)
-        expire = made_at + grace  # in UTC: elsewhere a day may have 23 hours
-        rotation = Rotation(issued.key_id, issued.issued_at, expire, repeated=False, receipt=receipt)
-        which = {"account_id": account_id, "key_id": rotation.key_id}
-        run(connection, "expire_other_keys", **which, replaced=replaced, expires_at=expire)
-        run(
-            connection,
-            "record_receipt",
-            **which,
-            rotation_id=stored_id,
-            thumbprint=thumbprint,
-            receipt=rotation.receipt,
-            older_keys_expire_at=expire,
-            issued_at=rotation.issued_at,
+        check_made(change, account_id)
+        if change.outcome == "done":
+            return rotation
+        made = run(connection, "read_receipt", **which).fetchone()  # another operator has just made it
+        assert made is not None  # noqa: S101
+    made_for, key_id, receipt, issued_at, older_keys_expire_at, is_valid = made
+    if made_for != thumbprint:
+        raise AccountError(f"rotation {rotation_id!r} was made for another public key, {made_for}", "rotate again")
+    if not is_valid:
+        raise AccountError(
+            f"rotation {rotation_id!r} was made before, and its key {key_id} is revoked or expired", "rotate again"
         )
-        return rotation
+    return Rotation(key_id, issued_at, older_keys_expire_at, repeated=True, receipt=receipt)
 
 
 def preview_rotation(

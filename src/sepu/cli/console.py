@@ -25,7 +25,7 @@ from sepu.server.console import ConsoleServer
 from sepu.server.request_log import RequestLog
 
 _ENVIRONMENT = "SEPU_CONSOLE_"
-_GRANT = "as the owner of the schema, run: sepu db grant ROLE --console"
+_GRANT = "as the owner of the schema, run: sepu db grant ROLE --for read-only"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 

@@ -14,9 +14,9 @@ from sepu.cli.command import example, form_options, group, json_option
 from sepu.cli.decorators import REPEATABLE, database_options, prints_change, with_connection
 from sepu.cli.output import Form, check_output, columns, echo, echo_fields, echo_rows, members, note, telling
 from sepu.database.embedded import embedded_postgres
-from sepu.database.migrate import migrate
+from sepu.database.migrate import migrate, schema_of_database
 from sepu.database.opening import clear_errors, connect
-from sepu.database.roles import LockHolder, OpenRight, Purpose, grant, left_open, lock_holders
+from sepu.database.roles import PURPOSES, LockHolder, OpenRight, Purpose, grant, left_open, lock_holders, not_of_purpose
 from sepu.database.settings import BrokenSetting, broken_settings
 
 
@@ -39,22 +39,23 @@ def migrate_database(as_json: bool, database_url: str | None, state_dir: Path) -
         echo_fields({"applied": applied}, as_json)
 
 
-@db.command("grant", epilog=example("db grant sepu_service"))
+@db.command("grant", epilog=example("db grant ada --for support"))
 @click.argument("role")
-@click.option("--console", "purpose", flag_value="console", help="Let it read what `sepu console` shows, instead.")
-@click.option("--events", "purpose", flag_value="events", help="Let it deliver events, instead.")
+@click.option("--for", "purpose", type=click.Choice(PURPOSES), required=True, help="What the role is for.")
 @prints_change()
-def grant_role(connection: Connection, role: str, purpose: Purpose | None) -> dict[str, str]:
-    """Let a database role serve: call the functions that a request calls, and touch nothing else.
+def grant_role(connection: Connection, role: str, purpose: Purpose) -> dict[str, str]:
+    """Let a database role do what one purpose needs, and nothing else.
 
-    Run by the owner of the schema. `sepu serve` then connects as that role, `sepu console` with --console, and `sepu
-    events deliver` with --events.
+    Run by the owner of the schema. For programs: `service` is for sepu serve, `events` for sepu events deliver, and
+    `read-only` for sepu console. For people, each includes what is before it: `read-only` lists everything that is no
+    secret; `support` also sees what a request was charged for; `billing` also grants, credits and exports; `accounts`
+    also changes accounts, keys and plans. A role has one purpose: granting another one replaces it.
     """
-    grant(connection, role, purpose or "service")
+    grant(connection, role, purpose)
     if left := [right for right in left_open(connection) if right.is_here]:
         note(f"{role} can still do what every role can; as a superuser run in this database:")
         echo(*_script(left), err=True)
-    return {"role": role}
+    return {"role": role, "purpose": purpose}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +79,12 @@ def check_settings(connection: Connection, form: Form | None, managed: bool) -> 
     """Check that no setting, right or session of Postgres breaks a promise.
 
     Checks the settings of this role and of each role that serves, what every role may do by default, the limits of the
-    roles with a purpose, and who has held locks for over a minute. On Citus, also connects to each other node as each
-    of these roles, and compares the clocks. Run by the owner of the schema. Exit status: 0, all is right; 1, it lists
-    what is not, and the statements that mend it.
+    roles with a purpose and whether they may do more or less than it needs, and who has held locks for over a minute.
+    On Citus, also connects to each other node as each of these roles, and compares the clocks. Run by the owner of the
+    schema. Names the schema: its last migration's number and a digest of all, which equal versions share. Exit status:
+    0, all is right; 1, it lists what is not, and the statements that mend it.
     """
-    left = left_open(connection)
+    left = [*left_open(connection), *not_of_purpose(connection)]
     bearable = [right for right in left if managed and right.by_superuser]
     found = [
         *map(_broken_setting, broken_settings(connection)),
@@ -97,12 +99,14 @@ def check_settings(connection: Connection, form: Form | None, managed: bool) -> 
             lambda row: {name: value for name, value in row.items() if name != "repair"},
         )
     else:
-        echo("all is right")
+        echo(f"all is right; schema {schema_of_database(connection)}")
     if bearable:
         note(f"only a superuser could close: {', '.join(right.what for right in bearable)}")
     if found:
         if form in {None, "table"} and (right := [right for right in left if right not in bearable]):
             echo("", "As a superuser, run in this database:", *_script(right))
+        if form in {None, "table"}:
+            echo("", f"schema {schema_of_database(connection)}")
         sys.exit(1)
 
 

@@ -3,8 +3,9 @@
 Requests queue behind a migration that waits for a table. So it gives up on the lock before they do, and tries again.
 """
 
+import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -43,6 +44,25 @@ def pending(connection: psycopg.Connection) -> list[statements.Script]:
     if not newer and applied.get(functions.name) != functions.sha256:
         due.append(functions)
     return due
+
+
+def schema_of_release() -> str:
+    """Returns the schema that this release needs: the number of its last migration, and a digest of all its scripts.
+
+    Until 0.1.0 is published, its only migration changes in place: then the digest differs, and the number does not.
+    """
+    return _schema({script.name: script.sha256 for script in (*statements.migrations(), statements.functions())})
+
+
+def schema_of_database(connection: psycopg.Connection) -> str:
+    """Returns the schema that a database has, in the form of `schema_of_release`."""
+    return _schema(dict(statements.run(connection, "read_migrations").fetchall()))
+
+
+def _schema(applied: Mapping[str, str]) -> str:
+    number = max(int(name[:4]) for name in applied if name[:4].isdecimal())
+    scripts = "\n".join(f"{name}={applied[name]}" for name in sorted(applied))
+    return f"{number}-{hashlib.sha256(scripts.encode()).hexdigest()[:8]}"
 
 
 def migrate(connection: psycopg.Connection) -> list[str]:

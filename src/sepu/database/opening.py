@@ -54,16 +54,15 @@ def database(database_url: str | None, state_dir: Path, *, create: bool = False)
 
 def service_url(url: str) -> str:
     """Returns the connection string of a role that can only serve. Creates the role if there is none."""
-    return _role_url(url, "service")
+    return _role_url(url, "sepu_service", "service")
 
 
 def console_url(url: str) -> str:
     """Returns the connection string of a role that can only read. Creates the role if there is none."""
-    return _role_url(url, "console")
+    return _role_url(url, "sepu_console", "read-only")
 
 
-def _role_url(url: str, purpose: Purpose) -> str:
-    role = f"sepu_{purpose}"
+def _role_url(url: str, role: str, purpose: Purpose) -> str:
     with clear_errors(), connect(url) as connection:
         make_role(connection, role, purpose)
     return make_conninfo(url, user=role)

@@ -39,9 +39,10 @@ MIGRATION_PAUSE_SECONDS = 0.5
 # Then it gives up for good.
 MIGRATION_SECONDS = 60.0
 
-# Connections that each role may open; the rest of Postgres's default max_connections, 100, is for the owner, monitoring
-# and superusers. A service's is enough for ten workers.
-ROLE_CONNECTIONS = {"service": 60, "console": 8, "events": 4}
+# Connections that a role of each purpose may open; the rest of Postgres's default max_connections, 100, is for the
+# owner, monitoring, more roles of people, and superusers. A service's is enough for ten workers, and that of a role
+# that only reads for the console.
+ROLE_CONNECTIONS = {"service": 60, "events": 4, "read-only": 8, "support": 4, "billing": 4, "accounts": 4}
 # Temporary files of each session of these roles.
 ROLE_TEMP_FILES = "1GB"
 # A session that holds an advisory lock for longer is reported: a request's locks end within a second.

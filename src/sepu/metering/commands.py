@@ -133,6 +133,11 @@ def meter_request(credential: Credential, idempotency_key: str, charge: Charge, 
     return Command(_METER_REQUEST, parameters, read, _METER_REQUEST_EACH, Metered, _IN_PROGRESS)
 
 
+def needed_schema() -> str:
+    """Returns the schema that this release needs, in the form of `migrate.schema_of_release`."""
+    return migrate.schema_of_release()
+
+
 def _read_probed(rows: Sequence[Row]) -> Probed:
     ((_, key_secret, broken_settings, nodes),) = rows
     return Probed(migrate.holds_migrations(rows), key_secret, broken_settings, tuple(nodes.split(",")) if nodes else ())

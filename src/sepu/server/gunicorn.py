@@ -32,6 +32,7 @@ from sepu.http.service import Service
 from sepu.library.release import Release
 from sepu.metering.batcher import Batcher
 from sepu.metering.batcher_thread import BatcherThread
+from sepu.metering.commands import needed_schema
 from sepu.server.accept import OpenConnections
 from sepu.server.client_address import Network
 from sepu.server.host import is_host
@@ -155,7 +156,8 @@ class Server(Application):
         gc.freeze()  # the collector would write to the memory that the workers share
         with ExitStack() as stack:
             if (bind := self._settings.metrics_bind) is not None:
-                stack.enter_context(serve_metrics(bind, self._blocks, self._settings.worker, self._library))
+                worker = self._settings.worker
+                stack.enter_context(serve_metrics(bind, self._blocks, worker, self._library, needed_schema()))
             super().run()
 
     def load_config(self) -> None:

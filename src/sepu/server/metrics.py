@@ -341,7 +341,7 @@ def _counters(
 
 
 @contextmanager
-def serve_metrics(bind: str, blocks: Blocks, worker: str, library: str) -> Iterator[None]:
+def serve_metrics(bind: str, blocks: Blocks, worker: str, library: str, schema: str) -> Iterator[None]:
     """Serves the metrics at `HOST:PORT` for the duration of the block.
 
     A separate process serves them: it answers however busy the others are, and the master, which forks, needs no
@@ -351,7 +351,8 @@ def serve_metrics(bind: str, blocks: Blocks, worker: str, library: str) -> Itera
         StartError: the address is not available.
     """
     registry = CollectorRegistry()
-    registry.register(WorkerCollector(blocks, {"version": version("sepu"), "worker": worker, "library": library}))
+    info = {"version": version("sepu"), "worker": worker, "library": library, "schema": schema}
+    registry.register(WorkerCollector(blocks, info))
     handler = type("Handler", (MetricsHandler.factory(registry),), {"timeout": _CLIENT_SECONDS})
     server = _listening(bind, handler)
     master = os.getpid()

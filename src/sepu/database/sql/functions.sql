@@ -7,7 +7,7 @@
 -- Lock waits time out before the worker does, so it usually learns that the call failed and changed nothing.
 --
 -- The functions that the service calls run with the owner's rights, so the service's role needs none on the tables,
--- except to read sepu.migration. Only the owner may call the others. No call depends on the caller's search path. A
+-- except to read sepu.migration. No call depends on the caller's search path. A
 -- session may keep a query plan that it made while a table was empty. enable_seqscan is off so that such a plan does
 -- not scan the whole table later. (search_path, enable_seqscan and lock_timeout together take 2% of a charge's
 -- instructions.)
@@ -575,7 +575,7 @@ begin
 end $$;
 
 
--- 3. Functions that operators' commands call.
+-- 3. A function that only the owner's commands call.
 
 -- Deletes up to p_limit of a counter's results older than p_days. Adds their units to the counter's `pruned` and
 -- `dated`, and to the total for each day and key.
@@ -625,48 +625,385 @@ begin
     end if;
 end $$;
 
--- Adds units to a counter's limit (a grant) or takes them off its bill (a credit), once for each adjustment id. A
--- negative number does the opposite. A refusal at most adds an empty counter. The outcomes:
+
+-- 4. Functions that people's roles call, and what these call.
+--
+-- They run with the owner's rights, and record what they change in the same transaction. So a role of people needs no
+-- right to write to a table, changes nothing without a row in the history, and cannot choose that row's role or time:
+-- no function here takes an instant or a role. statements/roles.sql says which purposes may call them.
+--   make_change  -> read_states, record_changes
+--   adjust_usage -> record_changes
+--   read_states  -> plan_state, in_utc
+
+-- Returns an instant as the history stores it: in UTC.
+create or replace function sepu.in_utc(p_at timestamptz) returns text language plpgsql stable as $$
+begin
+    if isfinite(p_at) then
+        return (to_jsonb(p_at at time zone 'UTC') #>> '{}') || 'Z';
+    end if;
+    return p_at::text;
+end $$;
+
+-- Returns what a plan allows, by meter and as requestsPerMinute, with its thresholds; null if there is no such plan.
+create or replace function sepu.plan_state(p_plan_id text, out state jsonb) language plpgsql volatile as $$
+declare
+    v_requests_per_minute integer;
+begin
+    select p.requests_per_minute into v_requests_per_minute from sepu.plan p where p.plan_id = p_plan_id;
+    if found then
+        select coalesce(jsonb_object_agg(l.meter, l.units), '{}')
+               || jsonb_build_object('requestsPerMinute', v_requests_per_minute, 'thresholds', min(l.thresholds))
+          into state
+          from sepu.plan_limit l where l.plan_id = p_plan_id;
+    end if;
+end $$;
+
+-- Returns the states of what an action changes, by id: an account, its keys or one of them, a plan, or an event's
+-- delivery. An account's state has its plan's limits, so that a move says what changed. No state has a secret. A
+-- customer's free text is under a name that forget_names removes: name, externalId, reason.
+create or replace function sepu.read_states(p_action text, p_account_id text, p_subject text)
+returns jsonb language plpgsql volatile as $$
+declare
+    v_kind  text := split_part(p_action, '.', 1);
+    v_found jsonb := '{}';
+    v_state jsonb;
+    v       record;
+begin
+    if v_kind = 'account' then
+        for v in
+            select coalesce(a.plan_id, a.erased_plan_id) as plan_id, a.status, a.name, a.external_id, a.expires_at
+              from sepu.account a where a.account_id = p_account_id
+        loop
+            v_found := jsonb_build_object(
+                p_account_id, coalesce(sepu.plan_state(v.plan_id) - 'thresholds', '{}')
+                || jsonb_build_object('planId', v.plan_id, 'status', v.status, 'name', v.name,
+                                      'externalId', v.external_id, 'expiresAt', sepu.in_utc(v.expires_at)));
+        end loop;
+    elsif v_kind = 'key' then
+        for v in
+            select k.key_id, k.name, k.external_id, k.expires_at, k.revoked_at
+              from sepu.api_key k
+             where k.account_id = p_account_id and (p_subject is null or k.key_id = p_subject)
+        loop
+            v_found := v_found || jsonb_build_object(
+                v.key_id, jsonb_build_object('name', v.name, 'externalId', v.external_id,
+                                             'expiresAt', sepu.in_utc(v.expires_at),
+                                             'revokedAt', sepu.in_utc(v.revoked_at)));
+        end loop;
+    elsif v_kind = 'plan' then
+        v_state := sepu.plan_state(p_subject);
+        if v_state is not null then
+            v_found := jsonb_build_object(p_subject, v_state);
+        end if;
+    elsif v_kind = 'events' then
+        for v in
+            select d.attempts, d.delivered_at, d.due_at
+              from sepu.event_delivery d
+             where d.account_id = p_account_id
+               and concat_ws(':', d.account_id, d.period, d.meter, d.threshold, d.unit_limit) = p_subject
+        loop
+            v_found := jsonb_build_object(p_subject, jsonb_build_object(
+                'attempts', v.attempts,
+                'state', case when v.delivered_at is not null then 'delivered'
+                              when v.due_at is not null then 'due' else 'dead' end));
+        end loop;
+    end if;
+    return v_found;
+end $$;
+
+-- Adds a row to the history for each subject whose state differs, with what differs. A subject that is not among the
+-- states did not exist. The role is the one that logged in, whatever the command claims to be.
+create or replace function sepu.record_changes(
+    p_operator text, p_action text, p_account_id text, p_before jsonb, p_after jsonb, p_now timestamptz default now()
+) returns void language plpgsql volatile as $$
+declare
+    v_role   text := session_user;
+    v_number bigint;
+    v_before jsonb;
+    v_after  jsonb;
+    v        record;
+begin
+    select coalesce(max(c.number), 0) into v_number
+      from sepu.change c where c.account_id = p_account_id and c.changed_at = p_now;
+    for v in
+        select s.subject, p_before -> s.subject as before, p_after -> s.subject as after
+          from jsonb_object_keys(p_before || p_after) as s (subject)
+         order by p_before ? s.subject desc, s.subject
+    loop
+        select jsonb_object_agg(n.name, v.before -> n.name), jsonb_object_agg(n.name, v.after -> n.name)
+          into v_before, v_after
+          from jsonb_object_keys(coalesce(v.before, '{}') || coalesce(v.after, '{}')) as n (name)
+         where coalesce(v.before -> n.name, 'null') <> coalesce(v.after -> n.name, 'null');
+        continue when v_before is null and (v.before is null) = (v.after is null);
+        v_number := v_number + 1;
+        v_before := case when v.before is not null then coalesce(v_before, '{}') end;
+        v_after := case when v.after is not null then coalesce(v_after, '{}') end;
+        insert into sepu.change (account_id, changed_at, number, role, operator, action, subject, before, after)
+        values (p_account_id, p_now, v_number, v_role, p_operator, p_action, v.subject, v_before, v_after);
+    end loop;
+end $$;
+
+-- Removes the names from an account's history, and nothing else. Only an erasure calls it.
+create or replace function sepu.forget_names(p_account_id text) returns void language plpgsql volatile
+  set search_path = pg_catalog, pg_temp as $$
+begin
+    update sepu.change c
+       set before = c.before - array['name', 'externalId', 'reason'],
+           after = c.after - array['name', 'externalId', 'reason']
+     where c.account_id = p_account_id;
+end $$;
+
+-- Keeps what a plan allows from now on; null units mean that the plan is deleted. The row is the latest, even if the
+-- clock was set back or this transaction waited for another.
+create or replace function sepu.keep_allowance(
+    p_plan_id text, p_allowed text, p_units integer, p_now timestamptz default now()
+) returns void language plpgsql volatile as $$
+begin
+    insert into sepu.plan_allowance (plan_id, allowed, since, units)
+    select p_plan_id, p_allowed, greatest(p_now, max(k.since) + interval '1 microsecond'), p_units
+      from sepu.plan_allowance k
+     where k.plan_id = p_plan_id and k.allowed = p_allowed;
+end $$;
+
+-- Makes a change to an account, its keys, a plan or an event's delivery, and records it. `p_given` has the new values,
+-- named as in the history; a value that it lacks stays, and null removes one. Returns the states before, by id. The
+-- outcomes; all but `done` change nothing:
+--   done
+--   missing: there is no such subject, or its account was erased; or the plan would be new, and has not all values
+--   taken: another account has the external id, `holder`
+--   used: accounts have the plan
+--   repeated: this rotation was made before
+--
+-- One change to an account and its keys at a time, and to plans. Charges continue: their foreign keys need only that the
+-- account's row stays.
+create or replace function sepu.make_change(
+    p_operator text, p_action text, p_account_id text, p_subject text, p_given jsonb,
+    out outcome text, out before jsonb, out holder text
+) language plpgsql volatile security definer
+  set search_path = pg_catalog, pg_temp as $$
+declare
+    v_kind       text := split_part(p_action, '.', 1);
+    v_now        timestamptz := now();
+    v_status     text;
+    v_replaced   text := p_given ->> 'replaced';
+    v_expire     timestamptz := p_given ->> 'olderKeysExpireAt';
+    v_allowed    text;
+    v_units      integer;
+    v_thresholds bigint[];
+begin
+    outcome := 'missing';
+    before := '{}';
+    if p_action not in ('account.create', 'account.set', 'account.suspend', 'account.reactivate', 'account.move',
+                        'key.issue', 'key.set', 'key.revoke', 'key.rotate', 'plan.set', 'plan.delete', 'events.retry')
+    then
+        raise exception using errcode = '22023', message = format('there is no action %s', p_action);
+    end if;
+    if v_kind = 'plan' then
+        p_account_id := '';
+        -- On Citus, a transaction that has read accounts on all nodes can change a table that is on all nodes only over
+        -- one connection per node. Without Citus the setting does nothing.
+        perform set_config('citus.multi_shard_modify_mode', 'sequential', true);
+        perform pg_advisory_xact_lock(hashtext('sepu.plan'), 0);  -- one, so that no caller can take many
+    else
+        select a.status into v_status from sepu.account a where a.account_id = p_account_id for no key update;
+        if v_status = 'erased' or v_status is null and p_action <> 'account.create' then
+            return;
+        end if;
+    end if;
+    before := sepu.read_states(p_action, p_account_id, p_subject);
+
+    if v_kind = 'account' then
+        if p_given ->> 'externalId' is not null then
+            -- Held until the transaction ends, so that two commands do not give one external id to two accounts.
+            perform pg_advisory_xact_lock(hashtext('sepu.external_id'), 0);
+            select a.account_id into holder from sepu.account a
+             where a.external_id = p_given ->> 'externalId' and a.account_id <> p_account_id;
+            if found then
+                outcome := 'taken';
+                return;
+            end if;
+        end if;
+        if p_action = 'account.create' then
+            insert into sepu.account (account_id, plan_id, name, external_id, expires_at)
+            values (p_account_id, p_given ->> 'planId', p_given ->> 'name', p_given ->> 'externalId',
+                    (p_given ->> 'expiresAt')::timestamptz);
+        else
+            update sepu.account a
+               set plan_id = coalesce(p_given ->> 'planId', a.plan_id), status = coalesce(p_given ->> 'status', a.status),
+                   name = case when p_given ? 'name' then p_given ->> 'name' else a.name end,
+                   external_id = case when p_given ? 'externalId' then p_given ->> 'externalId' else a.external_id end,
+                   expires_at = case when p_given ? 'expiresAt' then (p_given ->> 'expiresAt')::timestamptz
+                                     else a.expires_at end
+             where a.account_id = p_account_id;
+        end if;
+
+    elsif p_action in ('key.issue', 'key.rotate') then
+        if v_replaced is not null and not before ? v_replaced then
+            return;
+        end if;
+        perform from sepu.receipt r where r.account_id = p_account_id and r.rotation_id = p_given ->> 'rotationId';
+        if found then
+            outcome := 'repeated';
+            return;
+        end if;
+        if v_replaced is not null then  -- first: two keys of an account cannot have one external id
+            update sepu.api_key k set external_id = null
+             where k.account_id = p_account_id and k.key_id = v_replaced and k.external_id is not null;
+            p_given := p_given || jsonb_build_object('name', before -> v_replaced -> 'name',
+                                                     'externalId', before -> v_replaced -> 'externalId');
+        end if;
+        insert into sepu.api_key (account_id, key_hash, key_id, expires_at, name, external_id)
+        values (p_account_id, decode(p_given ->> 'keyHash', 'hex'), p_given ->> 'keyId',
+                (p_given ->> 'expiresAt')::timestamptz, p_given ->> 'name', p_given ->> 'externalId');
+        if p_action = 'key.rotate' then
+            -- A key that expires earlier stays as it is.
+            update sepu.api_key k set expires_at = v_expire
+             where k.account_id = p_account_id and k.key_id <> p_given ->> 'keyId'
+               and (v_replaced is null or k.key_id = v_replaced)
+               and k.revoked_at is null and (k.expires_at is null or k.expires_at > v_expire);
+            insert into sepu.receipt
+                (account_id, rotation_id, thumbprint, key_id, receipt, older_keys_expire_at, created_at)
+            values (p_account_id, p_given ->> 'rotationId', p_given ->> 'thumbprint', p_given ->> 'keyId',
+                    p_given ->> 'receipt', v_expire, v_now);
+        end if;
+
+    elsif v_kind = 'key' then
+        if not before ? p_subject then
+            return;
+        end if;
+        -- A second revocation keeps the time of the first.
+        update sepu.api_key k
+           set name = case when p_given ? 'name' then p_given ->> 'name' else k.name end,
+               external_id = case when p_given ? 'externalId' then p_given ->> 'externalId' else k.external_id end,
+               expires_at = case when p_given ? 'expiresAt' then (p_given ->> 'expiresAt')::timestamptz
+                                 else k.expires_at end,
+               revoked_at = case when p_action = 'key.revoke' then least(k.revoked_at, v_now) else k.revoked_at end
+         where k.account_id = p_account_id and k.key_id = p_subject;
+
+    elsif p_action = 'plan.set' then
+        if not (before ? p_subject or p_given ? 'requestsPerMinute') then
+            return;
+        end if;
+        if p_given ? 'requestsPerMinute' then
+            insert into sepu.plan (plan_id, requests_per_minute)
+            values (p_subject, (p_given ->> 'requestsPerMinute')::integer)
+            on conflict (plan_id) do update set requests_per_minute = excluded.requests_per_minute;
+        end if;
+        for v_allowed, v_units in
+            select g.key, g.value from jsonb_each_text(p_given - array['thresholds', 'requestsPerMinute']) g
+        loop
+            insert into sepu.plan_limit (plan_id, meter, units) values (p_subject, v_allowed, v_units)
+            on conflict (plan_id, meter) do update set units = excluded.units;
+        end loop;
+        if p_given ? 'thresholds' then
+            v_thresholds := array(select t::bigint from jsonb_array_elements_text(p_given -> 'thresholds') t);
+            update sepu.plan_limit l set thresholds = v_thresholds where l.plan_id = p_subject;
+        end if;
+        for v_allowed, v_units in select g.key, g.value from jsonb_each_text(p_given - 'thresholds') g loop
+            if v_units is distinct from (before -> p_subject ->> v_allowed)::integer then
+                perform sepu.keep_allowance(p_subject, v_allowed, v_units);
+            end if;
+        end loop;
+
+    elsif p_action = 'plan.delete' then
+        if not before ? p_subject then
+            return;
+        end if;
+        perform from sepu.account a where a.plan_id = p_subject limit 1;
+        if found then
+            outcome := 'used';
+            return;
+        end if;
+        delete from sepu.plan_limit l where l.plan_id = p_subject;
+        delete from sepu.plan p where p.plan_id = p_subject;
+        for v_allowed in select k from jsonb_object_keys((before -> p_subject) - 'thresholds') k loop
+            perform sepu.keep_allowance(p_subject, v_allowed, null);
+        end loop;
+
+    else
+        -- Even if it was delivered, or is past its retention.
+        insert into sepu.event_delivery (account_id, period, meter, threshold, unit_limit, due_at)
+        select e.account_id, e.period, e.meter, e.threshold, e.unit_limit, v_now
+          from sepu.quota_event e
+         where e.account_id = p_account_id
+           and concat_ws(':', e.account_id, e.period, e.meter, e.threshold, e.unit_limit) = p_subject
+        on conflict (account_id, period, meter, threshold, unit_limit) do update
+           set due_at = excluded.due_at, attempts = 0, delivered_at = null, last_error = null;
+        if not found then
+            return;
+        end if;
+    end if;
+
+    outcome := 'done';
+    perform sepu.record_changes(
+        p_operator, p_action, p_account_id, before, sepu.read_states(p_action, p_account_id, p_subject));
+end $$;
+
+-- Adds units to a counter's limit (a grant) or takes them off its bill (a credit), once for each adjustment id, and
+-- records it. A negative number does the opposite. p_action is grant.add, credit.add or credit.range; without a period,
+-- this month. A refusal at most adds an empty counter. The outcomes:
 --   added
 --   repeated: the same adjustment was added before
 --   other: the id belongs to another adjustment
+--   missing: there is no such account, or it was erased
+--   unlimited: the plan has no limit for the meter
 --   over: the month takes no more grants
 --   ahead: the month cannot be credited yet
 --   below, beyond: the units are outside lowest..highest
 --
--- The caller has locked the account, so nobody else can add this id. This locks the counter, and charges wait for it
--- until the transaction ends, so the caller must end it immediately.
+-- Locks the account, so that nobody else adds this id, and the counter. Charges wait for the counter until the
+-- transaction ends, so the caller must end it immediately.
 create or replace function sepu.adjust_usage(
-    p_account_id text, p_adjustment_id uuid, p_kind text, p_period text, p_meter text, p_units integer, p_plan_limit integer,
-    p_operator text, p_database_role text, p_reason text, p_now timestamptz default now(),
-    out outcome text, out lowest bigint, out highest bigint
-) language plpgsql volatile
+    p_operator text, p_action text, p_account_id text, p_adjustment_id uuid, p_period text, p_meter text, p_units integer,
+    p_reason text,
+    out outcome text, out period text, out month text, out plan_id text, out lowest bigint, out highest bigint
+) language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 declare
+    v_kind  text := split_part(p_action, '.', 1);
+    v_now   timestamptz := now();
+    v_role  text := session_user;
+    v_limit integer;
     v       record;
-    v_month text;
 begin
-    select a.kind = p_kind and a.period = p_period and a.meter = p_meter and a.units = p_units as is_same into v
+    month := to_char(v_now at time zone 'UTC', 'YYYY-MM');
+    period := coalesce(p_period, month);
+    if (p_action in ('grant.add', 'credit.add', 'credit.range') and p_units <> 0 and p_reason is not null
+        and period ~ '^[0-9]{4}-(0[1-9]|1[0-2])$') is not true then
+        raise exception using errcode = '22023', message = 'no units or reason, or no such action or month';
+    end if;
+    select a.plan_id into plan_id
+      from sepu.account a where a.account_id = p_account_id and a.status <> 'erased' for no key update;
+    if not found then
+        outcome := 'missing';
+        return;
+    end if;
+    select l.units into v_limit from sepu.plan_limit l where l.plan_id = adjust_usage.plan_id and l.meter = p_meter;
+    if not found then
+        outcome := 'unlimited';
+        return;
+    end if;
+    select a.kind = v_kind and a.period = adjust_usage.period and a.meter = p_meter and a.units = p_units as is_same
+      into v
       from sepu.adjustment a
      where a.account_id = p_account_id and a.adjustment_id = p_adjustment_id;
     if found then
         outcome := case when v.is_same then 'repeated' else 'other' end;
         return;
     end if;
-    v_month := to_char(p_now at time zone 'UTC', 'YYYY-MM');
-    if p_kind = 'grant' and p_period < v_month or p_kind = 'credit' and p_period > v_month then
-        outcome := case when p_kind = 'grant' then 'over' else 'ahead' end;
+    if v_kind = 'grant' and period < month or v_kind = 'credit' and period > month then
+        outcome := case when v_kind = 'grant' then 'over' else 'ahead' end;
         return;
     end if;
-    insert into sepu.usage (account_id, period, meter, committed) values (p_account_id, p_period, p_meter, 0)
-    on conflict (account_id, period, meter) do nothing;
+    insert into sepu.usage (account_id, period, meter, committed) values (p_account_id, adjust_usage.period, p_meter, 0)
+    on conflict do nothing;
     select u.committed, u.reserved, u.granted, u.credited into v
       from sepu.usage u
-     where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter
+     where u.account_id = p_account_id and u.period = adjust_usage.period and u.meter = p_meter
        for no key update;
-    if p_kind = 'grant' then
+    if v_kind = 'grant' then
         -- Used units stay within the limit. If the limit is already below them, nothing can be subtracted.
-        lowest := least(0, greatest(-v.granted, v.committed::bigint + v.reserved - p_plan_limit - v.granted));
+        lowest := least(0, greatest(-v.granted, v.committed::bigint + v.reserved - v_limit - v.granted));
         highest := 147483647 - v.granted;
     else
         lowest := -v.credited;
@@ -679,15 +1016,36 @@ begin
     insert into sepu.adjustment
         (account_id, adjustment_id, kind, period, meter, units, adjusted_at, operator, database_role, reason)
     values
-        (p_account_id, p_adjustment_id, p_kind, p_period, p_meter, p_units, p_now, p_operator, p_database_role, p_reason);
-    if p_kind = 'grant' then
+        (p_account_id, p_adjustment_id, v_kind, adjust_usage.period, p_meter, p_units, v_now, p_operator, v_role, p_reason);
+    if v_kind = 'grant' then
         update sepu.usage u set granted = u.granted + p_units
-         where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter;
+         where u.account_id = p_account_id and u.period = adjust_usage.period and u.meter = p_meter;
     else
         update sepu.usage u set credited = u.credited + p_units
-         where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter;
+         where u.account_id = p_account_id and u.period = adjust_usage.period and u.meter = p_meter;
     end if;
+    perform sepu.record_changes(p_operator, p_action, p_account_id, '{}', jsonb_build_object(
+        p_adjustment_id, jsonb_build_object('period', period, 'meter', p_meter, 'units', p_units, 'reason', p_reason)));
 end $$;
 
--- grant_service in statements/roles.sql names the functions that each serving role may call.
+-- Names other sessions' transactions on this node that began before a month ended, or whose start the owner may not
+-- see; null if there are none.
+create or replace function sepu.unfinished(p_period text, out running text) language plpgsql volatile security definer
+  set search_path = pg_catalog, pg_temp as $$
+declare
+    v_end      timestamptz := ((p_period || '-01')::timestamp + interval '1 month') at time zone 'UTC';
+    v_prepared text;
+begin
+    select string_agg(distinct format('%s of process %s', l.virtualtransaction, l.pid), ', ') into running
+      from pg_locks l
+     where l.locktype = 'virtualxid' and l.mode = 'ExclusiveLock'
+       and l.pid in (select a.pid from pg_stat_activity a
+                      where a.datname = current_database() and a.pid <> pg_backend_pid() and a.usesysid is not null
+                        and (a.xact_start is null or a.xact_start < v_end));
+    select string_agg(format('%s of process none: it is prepared', p.gid), ', ') into v_prepared
+      from pg_prepared_xacts p where p.database = current_database();
+    running := nullif(concat_ws(', ', running, v_prepared), '');
+end $$;
+
+-- statements/roles.sql names the functions that each purpose's roles may call.
 revoke execute on all functions in schema sepu from public;

@@ -1,8 +1,3 @@
--- name: use_one_connection
--- Until the transaction ends. On Citus, a transaction that has read accounts on all nodes can change a table that is on
--- all nodes only over one connection per node. Without Citus the setting does nothing.
-select set_config('citus.multi_shard_modify_mode', 'sequential', true)
-
 -- name: limit_statements
 -- Until the transaction ends.
 select set_config('statement_timeout', %(milliseconds)s, true)

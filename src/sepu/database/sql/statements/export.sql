@@ -10,20 +10,8 @@ select count(*)
 -- name: month_has_ended
 select now() >= ((%(period)s || '-01')::timestamp + interval '1 month') at time zone 'UTC'
 
--- name: list_running
--- Other sessions' transactions on this node that began before the month ended, or whose start this role may not see.
-select string_agg(distinct format('%%s of process %%s', r.id, r.pid), ', ')
-  from (select l.virtualtransaction as id, a.pid::text as pid
-          from pg_stat_activity a
-          join pg_locks l on l.pid = a.pid and l.locktype = 'virtualxid' and l.mode = 'ExclusiveLock'
-         where a.datname = current_database() and a.pid <> pg_backend_pid() and a.usesysid is not null
-           and (a.xact_start is null
-                or a.xact_start < ((%(period)s || '-01')::timestamp + interval '1 month') at time zone 'UTC')
-         union all
-        select gid, 'none: it is prepared' from pg_prepared_xacts where database = current_database()) r
-
--- name: list_running_on_all_nodes
--- The same on each node of a Citus cluster; `statement` is its text.
+-- name: list_unfinished_on_all_nodes
+-- list_unfinished on each node of a Citus cluster; `statement` is its text.
 select case when success then nullif(result, '') else format('those of node %%s, which does not answer', nodeid) end
   from run_command_on_all_nodes(%(statement)s)
 
@@ -44,3 +32,6 @@ select a.account_id, a.external_id, a.name, a.status, a.plan_id, a.created_at,
 
 -- name: read_allowances
 select plan_id, allowed, since, units from sepu.plan_allowance order by since
+
+-- name: list_unfinished
+select sepu.unfinished(%(period)s)

@@ -3,18 +3,6 @@
 select set_config('lock_timeout', %(milliseconds)s, true),
        set_config('idle_in_transaction_session_timeout', %(milliseconds)s, true)
 
--- name: read_month_and_limit
--- The month by the database's clock, and the limit of the account's plan.
-select to_char(now() at time zone 'UTC', 'YYYY-MM') as month, l.units
-  from sepu.plan_limit l
- where l.plan_id = %(plan_id)s and l.meter = %(meter)s
-
--- name: adjust_usage
-select outcome, lowest, highest
-  from sepu.adjust_usage(
-    %(account_id)s, %(adjustment_id)s, %(kind)s, %(period)s, %(meter)s, %(units)s, %(plan_limit)s,
-    %(operator)s, session_user::text, %(reason)s)
-
 -- name: list_adjustments
 -- Oldest first; a limit keeps only the latest ones. A null filter lets all pass. Each part
 -- names the account, so that Citus asks only its worker.
@@ -61,3 +49,8 @@ select coalesce(sum(units), 0)::bigint
   from sepu.usage_day
  where day >= (%(since)s::timestamptz at time zone 'UTC')::date and day < %(until)s::timestamptz at time zone 'UTC'
    and (%(account_id)s::text is null or account_id = %(account_id)s)
+
+-- name: adjust_usage
+select outcome, period, month, plan_id, lowest, highest
+  from sepu.adjust_usage(
+    %(operator)s, %(action)s, %(account_id)s, %(adjustment_id)s, %(period)s, %(meter)s, %(units)s, %(reason)s)

@@ -29,22 +29,3 @@ select k.keys, a.accounts
            and least(k.expires_at, a.expires_at) <= now() + %(within)s::interval) k,
        (select count(*) as accounts
           from sepu.account_now where status = 'active' and expires_at <= now() + %(within)s::interval) a
-
--- name: issue_key
-insert into sepu.api_key (account_id, key_hash, key_id, expires_at, name, external_id)
-values (%(account_id)s, %(key_hash)s, %(key_id)s, %(expires_at)s, %(name)s, %(external_id)s)
-returning created_at
-
--- name: set_key_names
--- Null leaves a name as it is; an empty text removes it.
-update sepu.api_key
-   set name = nullif(coalesce(%(name)s, name), ''), external_id = nullif(coalesce(%(external_id)s, external_id), '')
- where account_id = %(account_id)s and key_id = %(key_id)s
-
--- name: set_key_expiry
-update sepu.api_key set expires_at = %(expires_at)s where account_id = %(account_id)s and key_id = %(key_id)s
-
--- name: revoke_key
--- A second revocation keeps the time of the first. (Citus refuses now() within coalesce.)
-update sepu.api_key set revoked_at = least(revoked_at, now())
- where account_id = %(account_id)s and key_id = %(key_id)s
