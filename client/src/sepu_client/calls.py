@@ -21,7 +21,7 @@ _IDEMPOTENCY_KEY = re.compile(r"[A-Za-z0-9._:-]{8,128}")
 
 
 def new_idempotency_key() -> str:
-    """Returns a random key for one new match or search: a UUID."""
+    """Returns a random idempotency key, a UUID, for one new match or search."""
     digits = os.urandom(16).hex()  # as uuid4 does it, whose module is slow to import
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
@@ -30,14 +30,14 @@ def new_idempotency_key() -> str:
 def match(
     colors: Iterable[ColorLike], top: int, idempotency_key: str | None, scale: int | None = None
 ) -> Call[results.MatchResponse]:
-    """Makes a match, with a new key unless one is given."""
+    """Makes a match. Without a key, it gets a new one."""
     return _match(read_colors(colors, scale, most=MAX_COLORS), top, _checked(idempotency_key))
 
 
 def match_many(
     colors: Iterable[ColorLike], top: int, idempotency_key: str | None, scale: int | None = None
 ) -> tuple[list[results.RGB], list[Call[results.MatchResponse]]]:
-    """Makes matches of as many colours as a request takes, the first with the key KEY.1, the second with KEY.2.
+    """Makes matches of five colours each, the first with the key KEY.1, the second with KEY.2.
 
     Returns all colours, and the calls.
     """
@@ -55,7 +55,7 @@ def _match(rgb: list[results.RGB], top: int, key: str, intent_key: str | None = 
 
 
 def search(q: str, limit: int, idempotency_key: str | None) -> Call[results.SearchResponse]:
-    """Makes a search, with a new key unless one is given."""
+    """Makes a search. Without a key, it gets a new one."""
     key = _checked(idempotency_key)
     if not isinstance(q, str):
         raise TypeError(f"the text of a search is a string, and not {q!r}")

@@ -74,12 +74,12 @@ class _ToStderr(logging.Handler):
 
 
 def printable(line: str) -> str:
-    """Returns a line with JSON escapes in place of control characters, which may command a terminal."""
+    """Returns a line with control characters, which may command a terminal, as JSON escapes."""
     return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in line)
 
 
 class _Once(argparse.Action):
-    """Stores an option's value, or `const` of a flag; refuses a repeated option, of which argparse keeps the last."""
+    """Stores an option's value, or `const` for a flag. Refuses a repeated option; argparse would keep the last."""
 
     def __call__(
         self,

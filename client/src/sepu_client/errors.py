@@ -1,4 +1,4 @@
-"""Defines the errors of calls. None of them has the API key."""
+"""Defines the errors of calls. None contains the API key."""
 
 from collections.abc import Sequence
 
@@ -6,14 +6,15 @@ from sepu_client.results import RGB, MatchResult, UsageSnapshot
 
 
 class Error(Exception):
-    """Base class of all errors. To avoid a second charge, repeat the call with `idempotency_key`.
+    """The base class of all errors. To avoid a second charge, repeat the call with `idempotency_key`.
 
-    `may_be_charged` is true if an attempt of this call may have been charged. `request_id` is for the service's
-    support; it is None if no response had one. An error of `match_many` has the results of the first colours in
-    `answered`, and the other colours in `unanswered`.
+    `may_be_charged` is true if an attempt of this call may have been charged. `retryable` is true if the same call may
+    succeed later: the client raises such an error only at the deadline. Give `request_id` to the service's support; it
+    is None if no response had one. For `match_many`, `answered` has the results of the first colours, and `unanswered`
+    the other colours.
     """
 
-    retryable = False  # such an error is raised only if the deadline leaves no time for another attempt
+    retryable = False
     idempotency_key: str | None
     request_id: str | None
     may_be_charged = False
@@ -21,14 +22,14 @@ class Error(Exception):
     unanswered: tuple[RGB, ...] = ()
 
     def __str__(self) -> str:
-        """Returns the message for people and logs."""
+        """Returns a message without secrets, in one line."""
         if not self.unanswered:
             return self._message()
         answered, every = len(self.answered), len(self.answered) + len(self.unanswered)
         return f"{self._message()}; {answered} of {every} colours were answered"
 
     def tell_progress(self, answered: Sequence[MatchResult], colors: Sequence[RGB]) -> None:
-        """Takes the results of the first colours of a `match_many`, and all its colours."""
+        """Sets the results of a `match_many` so far, given all its colours."""
         self.answered, self.unanswered = tuple(answered), tuple(colors[len(answered) :])
         self.may_be_charged = self.may_be_charged or bool(answered)
 
@@ -41,10 +42,10 @@ class Error(Exception):
 
 
 class NoAnswerError(Error):
-    """Reports timeouts or lost connections until the deadline.
+    """The error for timeouts and lost connections.
 
-    Raised immediately where a retry cannot help: TLS refuses a certificate, the proxy refuses, or the client was
-    closed. If it comes from a `send` function, its `__cause__` is what that raised.
+    It is raised at the deadline, or immediately where a retry cannot help: if TLS refuses a certificate, if the proxy
+    refuses, or if the client was closed. Its `__cause__` is the exception of a `send` function.
     """
 
     retryable = True
@@ -61,9 +62,9 @@ class NoAnswerError(Error):
 
 
 class InvalidAnswerError(Error):
-    """Reports a response that the service did not send: the address is wrong, or a server in between answered.
+    """The error for a response that is not the service's: the address is wrong, or a server in between answered.
 
-    Such a response has another status than the interface, or another body.
+    Its status or its body does not follow the interface.
     """
 
     def __init__(self, status: int, reason: str, request_id: str | None, idempotency_key: str | None) -> None:
@@ -78,12 +79,12 @@ class InvalidAnswerError(Error):
 
 
 class ApiError(Error):
-    """Reports a refusal. `code` is None if not the service but a server in between refused.
+    """The base class of errors for refusals. `code` is None if a server in between refused, not the service.
 
-    `retry_after` is in seconds, and None if the response has none.
+    `retry_after` is in seconds, or None if the response does not say. `usage` is that of an exceeded quota.
 
-    `pointer` leads to the first fault of an invalid input, as a JSON pointer (RFC 6901): `/colors/2/g`, `/q`. It is
-    None if the input as a whole is at fault, or if the input is not the reason.
+    `pointer` is a JSON pointer (RFC 6901) to the first fault of an invalid input: `/colors/2/g`, `/q`. It is None for
+    a fault of the whole input, and for other errors.
     """
 
     def __init__(
@@ -113,45 +114,45 @@ class ApiError(Error):
 
 
 class InvalidRequestError(ApiError):
-    """Reports an invalid request: 400, 404, 413, 422 and the like. A retry is useless."""
+    """The error for an invalid request: 400, 404, 413, 422 or another 4xx."""
 
 
 class UnauthorizedError(ApiError):
-    """Reports 401: the API key is missing, malformed, revoked, expired or invalid."""
+    """The error for 401: the API key is malformed, unknown, revoked or expired."""
 
 
 class AccountUnavailableError(ApiError):
-    """Reports 403: the account is suspended or unavailable."""
+    """The error for 403: the account is suspended or unavailable."""
 
 
 class IdempotencyConflictError(ApiError):
-    """Reports 409 `idempotency_conflict`: the key was used for another input."""
+    """The error for 409 `idempotency_conflict`: the key was used with other input."""
 
 
 class RequestInProgressError(ApiError):
-    """Reports 409 `request_in_progress`: an earlier attempt with the key is still running."""
+    """The error for 409 `request_in_progress`: an earlier attempt with the key is still running."""
 
     retryable = True
 
 
 class RequestTimeoutError(ApiError):
-    """Reports 408: the request arrived too slowly, and was not processed. 425 of a server in between is the same."""
+    """The error for 408 or 425: the request was not processed, because it arrived too slowly or too early."""
 
     retryable = True
 
 
 class RateLimitedError(ApiError):
-    """Reports 429 `rate_limited`: too many requests of the account in a minute."""
+    """The error for 429 `rate_limited`: the account made too many requests in a minute."""
 
     retryable = True
 
 
 class QuotaExceededError(ApiError):
-    """Reports 429 `quota_exceeded`: too few units remain this month, see `usage`."""
+    """The error for 429 `quota_exceeded`: too few units remain this month (`usage`)."""
 
 
 class ServiceError(ApiError):
-    """Reports 5xx: the service, its database or a server in between failed."""
+    """The error for 5xx: the service, its database or a server in between failed."""
 
     retryable = True
 
@@ -171,7 +172,7 @@ _BY_STATUS = {
 
 
 def error_class(status: int, code: str | None) -> type[ApiError]:
-    """Returns the class for a code, or for a status if the code is not known.
+    """Returns the class for a code, or for the status if the code is unknown.
 
     A status outside 100 to 599 counts as 5xx (RFC 9110, 15).
     """

@@ -49,7 +49,7 @@ class Request(Struct, frozen=True):
     timeout: float
 
     def __repr__(self) -> str:
-        """Returns it without the API key: tools print the variables of a traceback's frames."""
+        """Returns method and URL without the API key: tools print the variables of a traceback's frames."""
         return f"Request({self.method!r}, {self.url!r})"
 
 
@@ -116,7 +116,7 @@ def lost_by(failure: OSError) -> Lost:
 
 
 def lost_elsewhere(failure: OSError) -> Lost:
-    """Returns the loss of an attempt of the caller's function; what that raised is the cause."""
+    """Returns the loss of an attempt by the caller's function. Its cause is what that raised."""
     name = type(failure).__name__  # without the text, which might quote the request
     lost = Lost(_TOO_SLOW if isinstance(failure, TimeoutError) else name)
     lost.__cause__ = failure

@@ -91,7 +91,7 @@ class Link:
 
 
 class _Parts:
-    """Takes what the parser finds; `on_header` takes its headers and trailers."""
+    """The parser's findings. `on_header` takes headers and trailers."""
 
     headers: dict[str, str]
     stays: bool  # whether the head lets the connection carry another exchange
@@ -168,10 +168,10 @@ def _parsed(head: bytes) -> tuple[HttpResponseParser, _Parts]:
     Some servers in between repeat fields.
     """
     # PERF: mostly no name occurs twice, and no value ends with white space: then no Python runs for each line.
-    found: dict[bytes, bytes] = {}
-    parser, parts = _fed(head, found.setdefault)
-    values = b"\n".join([*found.values(), b""]).decode("latin-1")
-    headers = dict(zip(_names(b"\n".join(found)), values.split("\n"), strict=False))
+    fields: dict[bytes, bytes] = {}
+    parser, parts = _fed(head, fields.setdefault)
+    values = b"\n".join([*fields.values(), b""]).decode("latin-1")
+    headers = dict(zip(_names(b"\n".join(fields)), values.split("\n"), strict=False))
     if len(headers) != head.count(b"\n") - 2 or " \n" in values or "\t" in values:
         lines: list[tuple[bytes, bytes]] = []
         parser, parts = _fed(head, lambda name, value: lines.append((name, value)))

@@ -1,4 +1,4 @@
-"""Reads the proxy variables of the environment: which proxy leads to a host, and which hosts need none."""
+"""Reads the proxy variables of the environment."""
 
 import os
 import re
@@ -22,7 +22,7 @@ _EXCEPTIONS = ("no_proxy", "NO_PROXY")
 
 
 class Proxy(Struct, frozen=True):
-    """Describes an HTTP proxy. `authorization` is the value of its header, or empty."""
+    """An HTTP proxy. `authorization` is the value of its header, or empty."""
 
     host: str
     port: int
@@ -30,12 +30,12 @@ class Proxy(Struct, frozen=True):
     authorization: str
 
     def __repr__(self) -> str:
-        """Returns it without the password."""
+        """Returns the address without the password."""
         return f"Proxy({self.host!r}, {self.port})"
 
 
 def proxy_for(scheme: str, host: str, port: int) -> Proxy | None:
-    """Returns the proxy that the environment names for a host. Raises ValueError, which names the variable."""
+    """Returns the proxy that the environment sets for a host. Raises ValueError, which names the variable."""
     name, value = _first(_NAMES[scheme])
     return read_proxy(name, value) if value and not _is_exception(host.rstrip("."), port) else None
 
@@ -43,8 +43,8 @@ def proxy_for(scheme: str, host: str, port: int) -> Proxy | None:
 def _is_exception(host: str, port: int) -> bool:
     name, hosts = _first(_EXCEPTIONS)
     # All are read, so that each wrong one is reported.
-    found = [_matches(entry, host, port, name) for entry in re.split(r"[\s,]+", hosts) if entry]
-    return any(found)
+    are_exceptions = [_matches(entry, host, port, name) for entry in re.split(r"[\s,]+", hosts) if entry]
+    return any(are_exceptions)
 
 
 def _first(names: tuple[str, ...]) -> tuple[str, Secret]:
@@ -78,7 +78,7 @@ def _is_name(host: str) -> bool:
 
 
 def read_proxy(name: str, url: str) -> Proxy:
-    """Reads a proxy's URL. Raises ValueError, which says `name` and not the URL: that may have a password."""
+    """Reads a proxy's URL. Raises ValueError with `name` but not the URL, which may contain a password."""
     read = _read(url)
     if isinstance(read, Proxy):
         return read
@@ -86,7 +86,7 @@ def read_proxy(name: str, url: str) -> Proxy:
 
 
 def _read(url: str) -> Proxy | str:
-    """Returns the proxy or what is wrong. It does not raise, because its variables show the password."""
+    """Returns the proxy, or what is wrong: it must not raise, because its variables show the password."""
     url = url if "://" in url else f"http://{url}"
     try:
         parts = urlsplit(url)
@@ -151,7 +151,7 @@ def _matches(entry: str, host: str, port: int, name: str) -> bool:
 
 @cache
 def _pass_over(name: str, entry: str) -> None:
-    """Logs, once, that an entry is for no host: a proxy gets requests that it may not be meant for."""
+    """Logs once that an entry was ignored. The proxy may get requests that it should not."""
     import logging  # slow to import, and seldom needed
 
     logging.getLogger("sepu_client").warning(

@@ -1,4 +1,4 @@
-"""Holds the answers of the service, named as in its OpenAPI document, and functions that read them.
+"""Defines the service's answers, named as in its OpenAPI document, and reads them.
 
 A class names and types the members of an object: `delta_e: float` is the number `deltaE`. Reading ignores unknown
 members and headers, and refuses an answer that lacks a known one.
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class RGB(NamedTuple):
-    """Holds an sRGB value; channels are real numbers from 0 to 255."""
+    """An sRGB value. Each channel is a real number from 0 to 255."""
 
     r: float
     g: float
@@ -25,7 +25,7 @@ class RGB(NamedTuple):
 
 
 class ColorName(Struct, frozen=True):
-    """Holds a name in simplified characters, in English, and in pinyin with tone marks."""
+    """A name in simplified characters, in English, and in pinyin with tone marks."""
 
     zh: str
     en: str
@@ -33,7 +33,7 @@ class ColorName(Struct, frozen=True):
 
 
 class Color(Struct, frozen=True, rename="camel"):
-    """Describes a colour of the library. `reliability` is `verified`, `attributed` or `disputed` by the sources."""
+    """A colour of the library. Its `reliability` is `verified`, `attributed` or `disputed`."""
 
     slug: str
     name: ColorName
@@ -42,21 +42,21 @@ class Color(Struct, frozen=True, rename="camel"):
 
 
 class Match(Color, frozen=True):
-    """Holds a colour and its distance: by CIEDE2000, and as 1 − ΔE/100."""
+    """A colour with its CIEDE2000 difference from the input, `delta_e`, and its `similarity`, 1 − ΔE/100."""
 
     delta_e: float
     similarity: float
 
 
 class MatchResult(Struct, frozen=True):
-    """Holds the matches of one input colour, nearest first."""
+    """The matches of one input colour, nearest first."""
 
     input: RGB
     matches: tuple[Match, ...]
 
 
 class UsageSnapshot(Struct, frozen=True):
-    """Describes one meter, `color_match` or `color_search`, in one UTC month such as `2026-11`."""
+    """The units of one meter, `color_match` or `color_search`, in one UTC month such as `2026-11`."""
 
     period: str
     meter: str
@@ -67,9 +67,9 @@ class UsageSnapshot(Struct, frozen=True):
 
 
 class MeteredResponse(Struct, frozen=True, rename="camel"):
-    """Holds the charge of a match or search; a replayed answer was charged earlier, and not again.
+    """An answer that was charged; if it is `replayed`, the charge was made earlier.
 
-    `usage` and `request_id` come from headers, and are None if a server in between removed or damaged those.
+    `usage` and `request_id` come from headers. They are None if a server in between removed or damaged those.
     """
 
     usage: UsageSnapshot | None
@@ -79,14 +79,14 @@ class MeteredResponse(Struct, frozen=True, rename="camel"):
 
 
 class MatchResponse(MeteredResponse, frozen=True):
-    """Holds one result for each input colour, in the order of the request."""
+    """One result for each input colour, in the order of the request."""
 
     dataset_version: str
     results: tuple[MatchResult, ...]
 
 
 class SearchResponse(MeteredResponse, frozen=True):
-    """Holds the colours that were found, best first; may be empty."""
+    """The matching colours, best first. There may be none."""
 
     dataset_version: str
     count: int
@@ -94,7 +94,7 @@ class SearchResponse(MeteredResponse, frozen=True):
 
 
 class Library(Struct, frozen=True, rename="camel"):
-    """Describes the release that matches and searches use."""
+    """The colour library's metadata."""
 
     version: str
     record_count: int
@@ -108,7 +108,7 @@ class Library(Struct, frozen=True, rename="camel"):
 
 
 class UsageResponse(Struct, frozen=True, rename="camel"):
-    """Holds all meters of the account in the current UTC month."""
+    """The account's meters in the current UTC month."""
 
     account_id: str
     plan_id: str
@@ -118,7 +118,7 @@ class UsageResponse(Struct, frozen=True, rename="camel"):
 
 
 class Unreadable(ValueError):  # noqa: N818  (it never leaves this package)
-    """Says that an answer lacks a required part."""
+    """The error for an answer that lacks a required part."""
 
 
 class _Channels(Struct):
@@ -143,15 +143,15 @@ _USAGE = itemgetter(*(f"x-usage-{name}" for name in UsageSnapshot.__struct_field
 
 
 def read(form: type[T], body: bytes, known: dict[str, object]) -> T:
-    """Reads an answer into its class; `known` has the fields that are not in the body."""
-    found = asdict(_decoded(_decoder(form, *known), body))  # type: ignore[arg-type]  # a class is hashable
+    """Reads an answer into its class. `known` has the fields that are not in the body."""
+    members = asdict(_decoded(_decoder(form, *known), body))  # type: ignore[arg-type]  # a class is hashable
     if form is MatchResponse:
-        found["results"] = tuple([MatchResult(RGB(*astuple(one.input)), one.matches) for one in found["results"]])
-    return form(**known, **found)
+        members["results"] = tuple([MatchResult(RGB(*astuple(one.input)), one.matches) for one in members["results"]])
+    return form(**known, **members)
 
 
 def read_usage_headers(headers: Mapping[str, str]) -> UsageSnapshot | None:
-    """Reads the meter from the headers of a charge or of an exceeded quota, whose names are in lower case."""
+    """Reads the meter from the headers of a charge or an exceeded quota. Their names are in lower case."""
     try:
         period, meter, *units = _USAGE(headers)
         digits = "".join(units)

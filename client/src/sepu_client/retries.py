@@ -1,4 +1,4 @@
-"""Decides what an answer means: the result, an error, or another attempt. Both clients share it."""
+"""Decides what follows from an answer: a result, an error, or another attempt. Both clients use this."""
 
 import math
 import re
@@ -40,7 +40,7 @@ _REQUEST_ID = re.compile("-".join([f"[0-9a-fA-F]{{{digits}}}" for digits in (8, 
 
 
 def checked_seconds(name: str, seconds: float) -> float:
-    """Returns a time-out or deadline, if it is valid."""
+    """Returns a timeout or deadline if it is valid. Raises ValueError."""
     if not isinstance(seconds, int | float) or not 0 < seconds <= _DAY_SECONDS:
         raise ValueError(f"{name} is more than 0 seconds, and at most a day")
     return seconds
@@ -53,8 +53,8 @@ def settle(
 
     An outcome of None means that `end` came before the attempt: the last error is raised then.
 
-    An attempt that failed is repeated if its error is `retryable`, after Retry-After and a back-off
-    with full jitter, unless `end` would come first. The headers of answers have names in lower case.
+    Repeats a failed attempt if its error is `retryable`, after Retry-After and a back-off with full jitter, unless
+    `end` would come first. The headers of answers have names in lower case.
     """
     wait, last = 0.0, end
     error: Error | None = None
@@ -123,12 +123,12 @@ def _result(call: Call[T], answer: Answer) -> T:
 
 
 def _request_id(headers: Mapping[str, str]) -> str | None:
-    """Returns the only UUID in the header: a server in between may add an identifier of its own."""
+    """Returns the only UUID in the header, because a server in between may add an identifier of its own."""
     named = headers.get("x-request-id", "")
     if _REQUEST_ID.fullmatch(named):
         return named
-    found = {part for part in named.split(", ") if _REQUEST_ID.fullmatch(part)}
-    return found.pop() if len(found) == 1 else None
+    request_ids = {part for part in named.split(", ") if _REQUEST_ID.fullmatch(part)}
+    return request_ids.pop() if len(request_ids) == 1 else None
 
 
 def _known(call: Call[Any], answer: Answer) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def _known(call: Call[Any], answer: Answer) -> dict[str, Any]:
 
 
 def is_plain(headers: Mapping[str, str]) -> bool:
-    """Returns whether a body is uncompressed: a compressed one, which may expand to any length, is not read."""
+    """Returns whether a body is uncompressed. A compressed one may expand to any length, and is not read."""
     return headers.get("content-encoding", "identity").lower() in {"identity", ""}
 
 
@@ -176,7 +176,7 @@ def _error(call: Call[T], outcome: Answer | Lost) -> Error:
 
 
 def _refusal(answer: Answer) -> tuple[str | None, str | None]:
-    """Returns the code, which is None unless the body is that of the interface, and the request id."""
+    """Returns the code, or None if the body does not follow the interface, and the request id."""
     try:
         code, request_id = results.read_refusal(_content(answer))
     except Unreadable:
@@ -187,10 +187,7 @@ def _refusal(answer: Answer) -> tuple[str | None, str | None]:
 
 
 def _may_be_charged(call: Call[Any], outcome: Answer | Lost, error: Error) -> bool:
-    """Returns whether this attempt may have been charged.
-
-    It was not if it was never sent, or if the service itself refused it.
-    """
+    """Returns whether this attempt may have been charged: unless it was not sent, or the service refused it."""
     if isinstance(outcome, Lost):
         is_refused = outcome.unsent
     else:
@@ -199,7 +196,7 @@ def _may_be_charged(call: Call[Any], outcome: Answer | Lost, error: Error) -> bo
 
 
 def retry_after(headers: Mapping[str, str]) -> int | None:
-    """Returns the seconds of a Retry-After, a number or a date; None for anything else."""
+    """Returns the seconds of a Retry-After, which is a number or a date. Returns None for anything else."""
     after = headers.get("retry-after", "")
     if re.fullmatch("[0-9]{1,9}", after):
         return int(after)

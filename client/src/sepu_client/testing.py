@@ -101,8 +101,8 @@ class FakeService:
                 return self._charge(request, "color_match", len(results), {"results": results})
             case "/v1/search":
                 query = parse_qs(url.query)
-                found = islice(self._search(query["q"][0]), int(query["limit"][0]))
-                colors = [Color(one.slug, one.name, one.hex, one.reliability) for one in found]
+                first = islice(self._search(query["q"][0]), int(query["limit"][0]))
+                colors = [Color(one.slug, one.name, one.hex, one.reliability) for one in first]
                 return self._charge(request, "color_search", 1, {"count": len(colors), "results": colors})
             case "/v1/usage":
                 usage = [self._usage(meter) for meter in self._limits]
