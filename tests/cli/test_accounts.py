@@ -33,6 +33,8 @@ def test_plans(run: Run) -> None:
     assert_failed(
         run(*TINY[:5]), "a new one needs limits of color_search, requests per minute too; see: sepu plan set --help"
     )
+    assert_failed(run(*TINY[:5], *TINY[7:]), "a new one needs limits of color_search too")
+    assert_failed(run("plan", "show", "tiny"), "there is no plan 'tiny'")
     run(*TINY)
     changed = printed(run("plan", "set", "tiny", "--match-limit", "0", "--json"))
     limits = {"matchLimit": 0, "searchLimit": 5, "requestsPerMinute": 30}

@@ -7,10 +7,9 @@
 -- Lock waits time out before the worker does, so it usually learns that the call failed and changed nothing.
 --
 -- The functions that the service calls run with the owner's rights, so the service's role needs none on the tables,
--- except to read sepu.migration. No call depends on the caller's search path. A
--- session may keep a query plan that it made while a table was empty. enable_seqscan is off so that such a plan does
--- not scan the whole table later. (search_path, enable_seqscan and lock_timeout together take 2% of a charge's
--- instructions.)
+-- except to read sepu.migration. No call depends on the caller's search path. A session may keep a query plan that it
+-- made while a table was empty. enable_seqscan is off so that such a plan does not scan the whole table later.
+-- (search_path, enable_seqscan and lock_timeout together take 2% of a charge's instructions.)
 --
 -- The calls between functions. meter_request, read_usage and admit each have a batch form, `..._each`, which calls the
 -- same functions for each request.
