@@ -53,9 +53,9 @@ def other() -> Iterator[Citus]:
 @pytest.fixture
 def spoilt(other: Citus) -> Iterator[Connection]:
     """A connection to that cluster's coordinator, with a new schema that is not distributed yet."""
-    with connect(other.url) as opened:
+    with connect(other.url) as opened, connect(other.owner_url) as owner:
         opened.execute("drop schema if exists sepu cascade")
-        migrate(opened)
+        migrate(owner)  # Citus moves tables as a member of their owner's role, which must be able to connect
         yield opened
 
 

@@ -71,7 +71,7 @@ class Batcher:
             NODE_SESSIONS,
             closes_idle=True,
         )
-        self._lanes: tuple[Lane, ...] = (self.batches, self.singles, self.probes, self.nodes.lane)
+        self._lanes = (self.batches, self.singles, self.probes, self.nodes.lane)
         self.isolated: dict[str, float] = {}  # when each account's isolation ends
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._is_settling = False
@@ -189,8 +189,11 @@ class Batcher:
         _call_back(call.done, answer)
 
     def _sweep_later(self) -> None:
-        waiting = any(lane.queue.accounts for lane in self._lanes)
-        if self._sweep_timer is None and (waiting or self.isolated):
+        if self._sweep_timer is not None:
+            return
+        batches, singles, probes, nodes = self._lanes
+        waiting = batches.queue.accounts or singles.queue.accounts or probes.queue.accounts or nodes.queue.accounts
+        if waiting or self.isolated:
             self._sweep_timer = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
 
     def _sweep(self) -> None:
