@@ -19,10 +19,10 @@ from sepu.admin.audit import audit
 from sepu.admin.distribute import distribute
 from sepu.admin.erase import erase_account
 from sepu.admin.export import export_usage
-from sepu.admin.grants_and_credits import credit_range, find_range_credits
-from sepu.admin.history import NO_ACCOUNT
+from sepu.admin.grants_and_credits import adjust_usage, credit_range, find_range_credits
+from sepu.admin.history import NO_ACCOUNT, list_changes
 from sepu.admin.keys import change_key, issue_key, list_keys, revoke_key
-from sepu.admin.naming import find_account
+from sepu.admin.naming import AccountError, find_account
 from sepu.admin.plans import delete_plan, list_plans, set_plan, show_plan
 from sepu.admin.prune import prune
 from sepu.admin.rotation import rotate_key
@@ -30,7 +30,7 @@ from sepu.admin.usage import nearest_limits, usage_by_month, usage_in_month
 from sepu.console.app import PAGES
 from sepu.database.connection import snapshot
 from sepu.database.opening import connect
-from sepu.database.roles import make_role
+from sepu.database.roles import make_role, not_of_purpose
 from sepu.errors import SepuError
 from sepu.metering import key_format
 
@@ -197,3 +197,23 @@ def test_the_console_reads(connection: Connection, cluster: Citus) -> None:
         for hidden in ("key_hash from sepu.api_key", "body from sepu.stored_result", "receipt from sepu.receipt"):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 console.execute(f"select {hidden}".encode())
+
+
+def test_a_role_of_people_changes_accounts_and_its_changes_name_it(connection: Connection, cluster: Citus) -> None:
+    make_role(connection, "sepu_accounts", "accounts")
+    with connect(make_conninfo(cluster.url, user="sepu_accounts")) as session:
+        set_plan(session, "shared", {"color_match": 5, "color_search": 5}, requests_per_minute=60)
+        issued = accounts.create_account(session, "standard", "Silk", "cus_shared")
+        with pytest.raises(AccountError, match=f"that of account {issued.account_id}"):
+            accounts.create_account(session, "standard", external_id="cus_shared")
+        accounts.move_account(session, issued.account_id, "shared")
+        adjust_usage(session, "grant", issued.account_id, "color_match", 5, reason="fair")
+        revoke_key(session, issued.key_id)
+        for statement in ("delete from sepu.change", "update sepu.usage set granted = 0"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                session.execute(statement.encode())
+    found = list_changes(connection, account_id=issued.account_id)
+    of_account = [change.action for change in found if change.account_id == issued.account_id]
+    assert of_account == ["key.revoke", "grant.add", "account.move", "key.issue", "account.create"]
+    assert {change.role for change in found} == {"sepu_accounts"}
+    assert not_of_purpose(connection) == []
