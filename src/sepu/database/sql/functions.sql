@@ -786,6 +786,8 @@ declare
     v_status     text;
     v_replaced   text := p_given ->> 'replaced';
     v_expire     timestamptz := p_given ->> 'olderKeysExpireAt';
+    -- Not read in the statements: in an update, Citus allows no cast within `case` that depends on a setting.
+    v_expires_at timestamptz := p_given ->> 'expiresAt';
     v_allowed    text;
     v_units      integer;
     v_thresholds bigint[];
@@ -824,15 +826,13 @@ begin
         end if;
         if p_action = 'account.create' then
             insert into sepu.account (account_id, plan_id, name, external_id, expires_at)
-            values (p_account_id, p_given ->> 'planId', p_given ->> 'name', p_given ->> 'externalId',
-                    (p_given ->> 'expiresAt')::timestamptz);
+            values (p_account_id, p_given ->> 'planId', p_given ->> 'name', p_given ->> 'externalId', v_expires_at);
         else
             update sepu.account a
                set plan_id = coalesce(p_given ->> 'planId', a.plan_id), status = coalesce(p_given ->> 'status', a.status),
                    name = case when p_given ? 'name' then p_given ->> 'name' else a.name end,
                    external_id = case when p_given ? 'externalId' then p_given ->> 'externalId' else a.external_id end,
-                   expires_at = case when p_given ? 'expiresAt' then (p_given ->> 'expiresAt')::timestamptz
-                                     else a.expires_at end
+                   expires_at = case when p_given ? 'expiresAt' then v_expires_at else a.expires_at end
              where a.account_id = p_account_id;
         end if;
 
@@ -853,7 +853,7 @@ begin
         end if;
         insert into sepu.api_key (account_id, key_hash, key_id, expires_at, name, external_id)
         values (p_account_id, decode(p_given ->> 'keyHash', 'hex'), p_given ->> 'keyId',
-                (p_given ->> 'expiresAt')::timestamptz, p_given ->> 'name', p_given ->> 'externalId');
+                v_expires_at, p_given ->> 'name', p_given ->> 'externalId');
         if p_action = 'key.rotate' then
             -- A key that expires earlier stays as it is.
             update sepu.api_key k set expires_at = v_expire
@@ -874,8 +874,7 @@ begin
         update sepu.api_key k
            set name = case when p_given ? 'name' then p_given ->> 'name' else k.name end,
                external_id = case when p_given ? 'externalId' then p_given ->> 'externalId' else k.external_id end,
-               expires_at = case when p_given ? 'expiresAt' then (p_given ->> 'expiresAt')::timestamptz
-                                 else k.expires_at end,
+               expires_at = case when p_given ? 'expiresAt' then v_expires_at else k.expires_at end,
                revoked_at = case when p_action = 'key.revoke' then least(k.revoked_at, v_now) else k.revoked_at end
          where k.account_id = p_account_id and k.key_id = p_subject;
 
