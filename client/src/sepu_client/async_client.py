@@ -122,9 +122,10 @@ class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
         except TimeoutError:
             return Lost(f"all {CONNECTIONS} connections of the client were busy until the deadline", unsent=True)
         try:
-            if self._observe is None:
-                return await self._attempt(call, end)
-            return await self._observed_attempt(self._observe, call, end, number)
+            if self._observe is not None:
+                return await self._observed_attempt(self._observe, call, end, number)
+            attempt = self._attempt(call, end)
+            return None if attempt is None else await attempt
         finally:
             free.release()
 
@@ -133,17 +134,16 @@ class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
     ) -> Answer | Lost | None:
         attempt, began = Attempt(call.method, call.target.partition("?")[0], number), time.monotonic()
         with observe(attempt):
-            outcome = await self._attempt(call, end)
+            coming = self._attempt(call, end)
+            outcome = None if coming is None else await coming
             complete(attempt, outcome, time.monotonic() - began)
         return outcome
 
-    async def _attempt(self, call: Call[Any], end: float) -> Answer | Lost | None:
+    def _attempt(self, call: Call[Any], end: float) -> Awaitable[Answer | Lost] | None:
         request = self._request(call, end - time.monotonic())
         if request is None:
             return None
-        if self._send is not None:
-            return await self._outcome_elsewhere(self._send, request)
-        return await self._outcome(request)
+        return self._outcome(request) if self._send is None else self._outcome_elsewhere(self._send, request)
 
     async def _outcome(self, request: Request) -> Answer | Lost:
         try:
