@@ -142,12 +142,13 @@ def test_a_function_can_wrap_the_network(open_client: Open, kind: str) -> None:
     assert seen == [503, 200, 200]
     assert peer.connections == 3  # each has one step
     with (
-        open_client("http://127.0.0.1:9", SECRET, deadline=0.1, send=either(kind, send)) as client,
-        pytest.raises(NoAnswerError, match="Refused") as raised,
+        listening("plain", [Peer.some, BUSY]) as peer,
+        open_client(peer.url.replace("http:", "https:"), SECRET, send=either(kind, send)) as client,
+        pytest.raises(NoAnswerError, match="WRONG_VERSION") as raised,
     ):
         client.search("hong")
-    assert not raised.value.may_be_charged
-    assert "Refused" in str(seen[-1])
+    assert (raised.value.may_be_charged, raised.value.retryable) == (False, False)
+    assert "WRONG_VERSION" in str(seen[-1])
 
 
 @pytest.mark.parametrize(("name", "shown"), [("", ""), ("shop", " shop"), ("my-shop/1.2+a", " my-shop/1.2+a")])
