@@ -10,7 +10,7 @@ from sepu_client import calls
 from sepu_client.asyncio_connection import AsyncioConnection
 from sepu_client.base_client import BaseClient, Observe
 from sepu_client.colors import ColorLike
-from sepu_client.errors import Error
+from sepu_client.errors import Error, add_progress
 from sepu_client.messages import (
     Answer,
     Attempt,
@@ -64,7 +64,7 @@ class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
             for call in parts:
                 answered += (await self._settle(call, end)).results
         except Error as error:
-            error.tell_progress(answered, rgb)
+            add_progress(error, answered, rgb)
             raise
         return tuple(answered)
 

@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 from sepu_client import calls
 from sepu_client.base_client import BaseClient, Observe
 from sepu_client.colors import ColorLike
-from sepu_client.errors import Error
+from sepu_client.errors import Error, add_progress
 from sepu_client.messages import (
     Answer,
     Attempt,
@@ -79,7 +79,7 @@ class Client(BaseClient[Answer, SocketConnection]):
             for call in parts:
                 answered += self._settle(call, end).results
         except Error as error:
-            error.tell_progress(answered, rgb)
+            add_progress(error, answered, rgb)
             raise
         return tuple(answered)
 

@@ -28,11 +28,6 @@ class Error(Exception):
         answered, every = len(self.answered), len(self.answered) + len(self.unanswered)
         return f"{self._message()}; {answered} of {every} colours were answered"
 
-    def tell_progress(self, answered: Sequence[MatchResult], colors: Sequence[RGB]) -> None:
-        """Sets the results of a `match_many` so far, given all its colours."""
-        self.answered, self.unanswered = tuple(answered), tuple(colors[len(answered) :])
-        self.may_be_charged = self.may_be_charged or bool(answered)
-
     def _message(self) -> str:
         raise NotImplementedError
 
@@ -169,6 +164,12 @@ _BY_STATUS = {
     425: RequestTimeoutError,  # "too early" (RFC 8470): another server on the way has not processed it
     429: RateLimitedError,
 }
+
+
+def add_progress(error: Error, answered: Sequence[MatchResult], colors: Sequence[RGB]) -> None:
+    """Sets the results of a `match_many` so far, given all its colours."""
+    error.answered, error.unanswered = tuple(answered), tuple(colors[len(answered) :])
+    error.may_be_charged = error.may_be_charged or bool(answered)
 
 
 def error_class(status: int, code: str | None) -> type[ApiError]:
