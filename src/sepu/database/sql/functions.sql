@@ -1,8 +1,9 @@
 -- The ledger's functions. A request calls one of them, and that call decides everything. It returns its outcome, never
 -- raises it: ok, charged, replayed, or an error code of the contract.
 --
--- The time is an argument so that a test can cross into another month. Its default is the database's clock. The
--- functions that the service calls refuse an instant more than a day from that clock; those that they call do not.
+-- The time is an argument so that a test can cross into another month. Its default is the database's clock; on Citus,
+-- that of the account's node. The functions that the service calls refuse an instant more than a day from that clock;
+-- those that they call do not.
 -- Each statement of a request reads or writes one table, by its primary key.
 -- Lock waits time out before the worker does, so it usually learns that the call failed and changed nothing.
 --
