@@ -61,13 +61,13 @@ READ_AS = (
     (r"^(export SEPU_DATABASE_URL)=….*", r"\1='postgresql:///?service=sepu&port=5433'"),
     (r"^SEPU_DATABASE_URL=… ", ""),
     (r"^(sepu credit add .*--month) 2026-11", r"\1 $(date -u +%Y-%m)"),
-    (r"^(sepu export-usage) 2026-11", r"\1 --draft $(date -u +%Y-%m)"),
+    (r"^(sepu export-usage) 2026-11( --draft)?", r"\1 --draft $(date -u +%Y-%m)"),
     (r"sepu\.log\.gz", "<(journalctl -u 'sepu@*' -o cat)"),
     (r"^runuser .* -c '\\password \w+'$", r"printf 'secret\\nsecret\\n' | setsid --wait \g<0>"),
     (r"^runuser -u postgres -- pg_basebackup .* -R ", r"PGPASSWORD=secret \g<0>"),
     (r"https://example\.com/hooks", "http://127.0.0.1:8091/hooks"),
     (r"^sepu events deliver .*", r"\g<0> --once"),
-    (r"restored to sepu_service'    # and .*", "restored to sepu_service, sepu_events, ada'"),
+    (r"restored to sepu_service'    # and .*", "restored to sepu_service, ada, sepu_events'"),
     (r"http://127.0.0.1:8000/", "--unix-socket /run/sepu/1.sock http://localhost/"),
     (r"pg_(cancel|terminate)_backend\(\d+\)", r"pg_\1_backend($BLOCKING)"),
     (r'sepu -c "…"', 'sepu -c "select 1"'),
@@ -94,7 +94,7 @@ THEN = {
     "deploy.md": ("curl -sf http://127.0.0.1:9391/metrics", "curl -sf http://127.0.0.1:9392/metrics"),
     "accounts.md": ("sepu receipt open sepu-private.jwk receipt.txt",),
     "events.md": (
-        _TAKEN.format(7),
+        _TAKEN.format(10),
         "timeout 60 sh -c \"until sepu events status | grep -x 'due  *0'; do sleep 1; done\"",
         "grep '^sepu_events_dead 0' /var/lib/sepu/node-exporter-events/sepu_events.prom",
     ),
@@ -107,16 +107,19 @@ THEN = {
         "test \"$(runuser -u postgres -- psql -p 5433 -Atc 'select pg_is_in_recovery()')\" = f",
     ),
     # Postgres was restarted meanwhile.
-    "runbook.md": (f"use_up && {_TAKEN.format(10)} && systemctl show -P NRestarts sepu-events | grep -x 0",),
+    "runbook.md": (f"use_up && {_TAKEN.format(13)} && systemctl show -P NRestarts sepu-events | grep -x 0",),
 }
 # Commands that do not end, or need Docker, the network or an embedded Postgres.
 LEFT_OUT = {
     "deploy/make-secrets.sh": "for containers",
     "docker ": "for containers",
+    "COMMIT=$(git rev-parse HEAD) docker ": "for containers",
     'deploy/check-certificates.sh "$PWD': "for containers",
     "sepu console": "serves until it is stopped; the unit serves it below",
     "sepu serve": "serves until it is stopped; the unit has the same metrics",
-    **dict.fromkeys(('"$(find .venv', "kill %1", "psql service=sepu"), "of the trial; tests/backup does this"),
+    **dict.fromkeys(
+        ('(umask 077; "$(find .venv', "kill %1", "psql service=sepu"), "of the trial; tests/backup does this"
+    ),
 }
 
 
