@@ -12,6 +12,7 @@ import tempfile
 import unicodedata
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 from xml.etree import ElementTree
 
 import pytest
@@ -47,10 +48,14 @@ def inputs(done: Done) -> list[str]:
     return [color["input"] for color in printed(done)["colors"][::3]]
 
 
-def on_a_terminal(*arguments: str, status: int = 0, **environment: str) -> str:
+def on_a_terminal(
+    *arguments: str, status: int = 0, stdin: BinaryIO | None = None, stdout: BinaryIO | None = None, **environment: str
+) -> str:
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "COLUMNS": "80", **environment}
-    with subprocess.Popen([SEPU, *arguments], env=environment, stdout=theirs, stderr=theirs) as process:
+    with subprocess.Popen(
+        [SEPU, *arguments], env=environment, stdin=stdin, stdout=stdout or theirs, stderr=theirs
+    ) as process:
         os.close(theirs)
         shown = b""
         with suppress(OSError):  # the other end closed
@@ -116,18 +121,11 @@ def test_match_says_what_to_do_with_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", [(), ("--column", "tomato")])
 def test_colors_from_a_pipe_are_counted_on_a_terminal(how: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "colors").write_text("tomato\n" + "#fff\n" * 20)
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"}
-    with (tmp_path / "colors").open() as given:
-        done = subprocess.run(
-            [SEPU, "match", "-", *how], env=environment, stdin=given, stdout=subprocess.PIPE, stderr=theirs, check=True
-        )
-    os.close(theirs)
-    shown = os.read(ours, 65536).decode()
-    os.close(ours)
+    with (tmp_path / "colors").open("rb") as entered, (tmp_path / "found").open("wb") as found:
+        shown = on_a_terminal("match", "-", *how, stdin=entered, stdout=found)
     assert f"{20 if how else 21}/?" in shown
     assert shown.endswith("\x1b[1A\x1b[2K"), "it is erased"
-    assert b"\x1b" not in done.stdout
+    assert b"\x1b" not in (tmp_path / "found").read_bytes()
 
 
 def test_a_byte_order_mark_and_brackets_are_no_part_of_a_colour() -> None:
