@@ -25,8 +25,8 @@ cdef enum:
     MAX_SHORT_QUERY = 64  # code points; queries up to this are folded without a Python object
     NO_NODE = 0  # the root is never a child
     MIN_CORRECTED = 4  # letters of the shortest query that is corrected (typing_errors.pxi)
-    # Letters, of which a Chinese character needs only one, of the shortest half of a divided word, and of the beginning
-    # of a word that is not the last (other_ways.pxi). Fewer would hide most typing errors in pinyin.
+    # Letters of the shortest half of a divided word, and of the beginning of a word that is not the last
+    # (other_ways.pxi); a single Chinese character is enough. Fewer would hide most typing errors in pinyin.
     MIN_PIECE = 3
 
 

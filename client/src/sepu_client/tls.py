@@ -86,7 +86,7 @@ class Tls:
         return b"".join(parts)
 
     def encrypted(self, data: bytes | memoryview) -> bytes:
-        """Returns all that is to be sent: what TLS itself says, and the data."""
+        """Encrypts the data; returns it after what TLS itself has to send."""
         if data:
             self._object.write(data)
         return self._outgoing.read()
