@@ -13,12 +13,11 @@ from typing import Any, LiteralString, TypeVar
 import pytest
 from psycopg import Connection
 from tests.harness.awaited_batcher import AwaitedBatcher
-from tests.metering.conftest import BACKEND, Customer, MakeCustomer, OpenSession
+from tests.metering.conftest import BACKEND, Customer, MakeCustomer
 
 from sepu import limits
 from sepu.database.hosts import Hosts
 from sepu.database.statements import statement as statement_named
-from sepu.metering import batcher
 from sepu.metering.batcher import Batcher
 from sepu.metering.commands import Command, Metered, admit, read_usage
 from sepu.metering.failure import LedgerUnavailable
@@ -84,33 +83,6 @@ def test_what_the_database_refuses_touches_nobody_else(
     assert bad.committed(connection) == {}
 
 
-def test_long_waits_end_in_time_while_accounts_are_refused_one_by_one(
-    database_url: str,
-    calls: list[int],
-    make_customer: MakeCustomer,
-    session: OpenSession,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(batcher, "_SWEEP_SECONDS", 3.0)  # otherwise a sweep may come between two refusals
-    good, *stuck = (make_customer() for _ in range(25))
-    other = session()
-    other.execute("begin")
-    for each in stuck:
-        each.meter(other, "elsewhere-0001")
-
-    async def scene(company: AwaitedBatcher) -> float:
-        alone = asyncio.create_task(company.run(good.request("key-0001")))
-        started = monotonic()
-        shared = [asyncio.create_task(company.run(each.request("key-0002"))) for each in (good, *stuck)]
-        await asyncio.wait(shared[:1])
-        late = monotonic() - started
-        await asyncio.gather(alone, *shared, return_exceptions=True)
-        return late
-
-    assert play(database_url, scene) < len(stuck) * limits.database.BATCH_LOCK_SECONDS / 2
-    assert calls[2] == 1 + len(stuck), "all in one"
-
-
 def test_a_session_that_the_server_has_just_closed_costs_no_request(
     database_url: str, connection: Connection, customer: Customer
 ) -> None:
@@ -120,29 +92,6 @@ def test_a_session_that_the_server_has_just_closed_costs_no_request(
         return (await company.run(customer.request())).outcome
 
     assert play(database_url, scene) == "charged"
-
-
-@pytest.mark.parametrize(("slow", "sent"), [(0.0, [1, 4, 4, 3]), (60.0, [1, 3, 1, 3, 1, 3])])
-def test_a_batch_waits_for_the_clients_of_a_slow_one(
-    database_url: str,
-    calls: list[int],
-    monkeypatch: pytest.MonkeyPatch,
-    customer: Customer,
-    slow: float,
-    sent: list[int],
-) -> None:
-    async def client(company: AwaitedBatcher, name: str) -> None:
-        for number in range(3):
-            await company.run(customer.request(f"key-{name}-{number:04}"))
-
-    async def scene(company: AwaitedBatcher) -> None:
-        await asyncio.gather(*(client(company, name) for name in "abcd"))
-
-    monkeypatch.setattr(limits.batches, "SLOW_CALL_SECONDS", slow)
-    monkeypatch.setattr(limits.batches, "GATHER_SHARE", 1000.0)
-    monkeypatch.setattr(limits.batches, "GATHER_SECONDS", 0.5)  # the last ones wait this long
-    play(database_url, scene)
-    assert calls[1:] == sent
 
 
 def test_a_server_that_hangs(database_url: str, connection: Connection, customer: Customer) -> None:

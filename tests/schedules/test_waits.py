@@ -1,0 +1,170 @@
+"""Small scenes of the batcher on the simulated clock and database, where every wait has one length."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from random import Random
+
+import pytest
+from async_solipsism import EventLoop
+from tests.schedules.database import Call, Database, Fate, KeyHash, SimulatedSession
+
+from sepu import limits
+from sepu.metering.batcher import Batcher
+from sepu.metering.commands import Charge, meter_request
+from sepu.metering.failure import LedgerUnavailable
+from sepu.metering.key_format import Credential
+
+# Fast enough that no batch waits for clients.
+LATENCY = 0.0006
+CONNECT_SECONDS = 2 * LATENCY
+STATEMENT_SECONDS = 1.5 * LATENCY
+ROUNDING = 1e-6  # the clock's
+
+
+class Even(Random):
+    """Draws the middle of every range, so that no statement fails by chance."""
+
+    def random(self) -> float:
+        return 0.5
+
+
+class Scene:
+    """A batcher, its database, and what was sent and answered, with the virtual time."""
+
+    def __init__(self, loop: EventLoop, *, join: bool = True) -> None:
+        self.loop = loop
+        self.sent: list[tuple[float, list[str]]] = []  # accounts
+        self.answers: list[tuple[float, str, object]] = []
+        requests = dict.fromkeys("abcdefgh", 1000)
+        self.database = Database(loop, Even(), requests, LATENCY, self._sent, lambda *_: None, lambda *_: None)
+        self.batcher = Batcher("postgresql://one/sepu", join=join, loop=loop, connect=self.database.connect)
+        self._calls = 0
+
+    def ask(self, account: str, then: Callable[[], object] = lambda: None) -> None:
+        """Charges an account."""
+        self._calls += 1
+        key_hash = KeyHash(account.encode())
+        charge = Charge("color_match", 1, bytes(32), b"{}")
+        command = meter_request(Credential(account, key_hash), f"key-{self._calls:04}", charge, "")
+        key_hash.call = Call(self._calls, command, self.loop.time(), account)
+
+        def done(answer: object) -> None:
+            self.answers.append((self.loop.time(), account, getattr(answer, "outcome", answer)))
+            then()
+
+        self.batcher.submit(command, done)
+
+    def ask_again(self, account: str, times: int) -> None:
+        """Charges an account, and again soon after each answer."""
+        again = partial(self.loop.call_later, 0.0002, self.ask_again, account, times - 1)
+        self.ask(account, again if times else lambda: None)
+
+    def run(self, seconds: float) -> None:
+        self.loop.run_until_complete(_after(self.loop, seconds))
+
+    def told(self) -> dict[str, object]:
+        """The last answer of each account."""
+        return {account: answer for _, account, answer in self.answers}
+
+    def batches(self) -> list[int]:
+        return [len(accounts) for _, accounts in self.sent]
+
+    def _sent(self, _session: SimulatedSession, calls: list[Call]) -> None:
+        self.sent.append((self.loop.time(), [call.account for call in calls]))
+
+
+async def _after(loop: EventLoop, seconds: float) -> None:
+    ended = loop.create_future()
+    loop.call_later(seconds, ended.set_result, None)
+    await ended
+
+
+@contextmanager
+def played(*, join: bool = True, connected: bool = True) -> Iterator[Scene]:
+    loop = EventLoop()
+    scene = Scene(loop, join=join)
+    if connected:
+        loop.run_until_complete(scene.batcher.open())
+    try:
+        yield scene
+        loop.run_until_complete(scene.batcher.close())
+    finally:
+        loop.close()
+
+
+@pytest.mark.parametrize("later", [0.001, 0.004, 0.015])
+def test_a_neighbour_of_a_slow_call_leaves_within_ten_milliseconds_though_nobody_else_calls(later: float) -> None:
+    with played() as scene:
+        scene.database.locked.add("a")
+        scene.ask("a")
+        scene.run(later)
+        asked = scene.loop.time()
+        scene.ask("b")
+        scene.run(0.1)
+        ((answered, account, outcome),) = scene.answers
+        assert (account, outcome) == ("b", "charged")
+        assert answered - asked <= limits.batches.RELIEF_SECONDS + CONNECT_SECONDS + STATEMENT_SECONDS + ROUNDING
+
+
+@pytest.mark.parametrize("join", [True, False])
+@pytest.mark.parametrize("accounts", ["a", "ab", "abcdef"])
+def test_no_more_sessions_are_opened_than_accounts_have_calls_for(join: bool, accounts: str) -> None:
+    with played(join=join, connected=False) as scene:
+        for account in accounts:
+            scene.ask(account)
+        scene.run(0.1)
+        assert [*scene.told().values()] == ["charged"] * len(accounts)
+        assert scene.database.most_sessions <= (1 if join else len(accounts))
+
+
+@pytest.mark.parametrize(("latency", "sent"), [(0.004, [1, 4, 4, 4, 4, 4, 3]), (LATENCY, [1, 3, 1, 3, 1, 3])])
+def test_a_batch_waits_for_the_clients_of_a_slow_one(latency: float, sent: list[int]) -> None:
+    """Otherwise the first client would be served alone, and the others after it."""
+    with played() as scene:
+        scene.database._latency = latency
+        for account in "abcd":
+            scene.ask_again(account, 5)
+        scene.run(0.2)
+        assert len(scene.answers) == 4 * 6
+        assert scene.batches()[: len(sent)] == sent
+
+
+def batch_of_four(scene: Scene, fate: Fate, latency: float = LATENCY) -> None:
+    """Sends four calls in a batch that meets a fate, after a fifth that goes alone."""
+    for account in "eabcd":
+        scene.ask(account)
+    scene.run(STATEMENT_SECONDS - LATENCY / 10)
+    scene.database.fates, scene.database.faults, scene.database._latency = (fate,), 1.0, latency
+    scene.run(LATENCY / 5)
+    assert scene.sent[-1][1] == ["a", "b", "c", "d"]
+    scene.database.faults, scene.database._latency = 0.0, LATENCY
+
+
+def test_a_batchs_duplicate_is_one_calls() -> None:
+    """The others have not been stored before, so they are charged; so is the one, if its key is free by then."""
+    with played() as scene:
+        batch_of_four(scene, Fate.DUPLICATE)
+        scene.run(0.1)
+        assert scene.told() == dict.fromkeys("eabcd", "charged")
+        assert sorted(scene.batches()) == [1, 1, 3, 4]
+
+
+@pytest.mark.parametrize("fate", [Fate.DUPLICATE, Fate.LOCKED])
+def test_late_calls_of_a_refused_batch_are_not_sent_again_and_are_told_of_no_duplicate(fate: Fate) -> None:
+    with played() as scene:
+        batch_of_four(scene, fate, latency=2 * limits.database.QUEUE_SECONDS)
+        scene.run(2)
+        told = scene.told()
+        assert told.pop("e") == "charged"
+        assert {type(answer) for answer in told.values()} == {LedgerUnavailable}
+        assert scene.batches() == [1, 4]
+
+
+def test_an_idle_session_for_single_calls_is_closed() -> None:
+    with played() as scene:
+        batch_of_four(scene, Fate.LOCKED)
+        scene.run(0.1)
+        assert scene.told() == dict.fromkeys("eabcd", "charged")
+        assert scene.database.most_sessions == 2
+        assert len(scene.database.sessions) == 1
