@@ -1,10 +1,18 @@
-"""Copies of the package and the client with a patch: other releases, and faults."""
+"""Copies of the package and the client with edits: other releases, and faults.
 
+Edits are tables of TOML. A key is a file, or a function, method, table or statement in it (`sepu/x.py::Class.method`,
+`sepu/x.sql::name`). Its value has pairs of the text to replace, which must occur once there, and the new text. Spaces
+and line breaks in the first match any others. A file that does not exist begins empty.
+"""
+
+import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +21,8 @@ import sepu
 import sepu_client
 
 
-class StalePatchError(Exception):
-    """A patch no longer applies to the package; the message says what to do."""
+class StaleEditError(Exception):
+    """The text to replace is not in the package once; the message names the place."""
 
 
 @dataclass(frozen=True)
@@ -52,28 +60,50 @@ def copied(directory: Path) -> Package:
     return Package(directory)
 
 
-def patched(directory: Path, patch: Path) -> Package:
-    """Copies the package into a directory, and applies a patch."""
+Edits = Mapping[str, Sequence[str]]
+
+
+def edited(directory: Path, edits: Edits) -> Package:
+    """Copies the package into a directory, and edits it."""
     package = copied(directory)
-    apply(patch, package)
+    for name, text in edited_files(package, edits).items():
+        (directory / name).write_text(text, "utf-8")
     return package
 
 
-def changed_files(patch: Path, package: Package) -> list[str]:
-    return [line.split("\t")[2] for line in apply(patch, package, "--numstat").splitlines()]
-
-
-def apply(patch: Path, package: Package, *options: str) -> str:
-    """Applies a patch to a copy; returns git's output.
+def edited_files(package: Package, edits: Edits) -> dict[str, str]:
+    """Returns the new text of each file that the edits change.
 
     Raises:
-        StalePatchError: it does not apply.
+        StaleEditError: a text to replace does not occur once.
     """
-    command = ["git", "apply", *options, str(patch)]
-    done = subprocess.run(command, cwd=package.directory, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise StalePatchError(
-            f"{patch.name} does not apply any more; make its change again, "
-            f"beginning with: git apply --reject --directory=src {patch}\n{done.stderr}"
-        )
-    return done.stdout
+    texts: dict[str, str] = {}
+    for place, pairs in edits.items():
+        name, _, within = place.partition("::")
+        path = package.directory / name
+        text = texts.get(name) or (path.read_text("utf-8") if path.exists() else "")
+        for old, new in zip(pairs[::2], pairs[1::2], strict=True):
+            start, end = _span(text, within, is_python=path.suffix == ".py") if within else (0, len(text))
+            found = list(re.compile(r"\s+".join(map(re.escape, old.split()))).finditer(text, start, end))
+            if len(found) != 1:
+                raise StaleEditError(f"{place} has this {len(found)} times, not once: {old}")
+            text = text[: found[0].start()] + new + text[found[0].end() :]
+        texts[name] = text
+    return texts
+
+
+def _span(text: str, within: str, *, is_python: bool) -> tuple[int, int]:
+    """Returns where a definition begins and ends: (0, 0) if there is none."""
+    if is_python:
+        nodes: list[ast.AST] = [ast.parse(text)]
+        for part in within.split("."):
+            nodes = [one for node in nodes for one in ast.iter_child_nodes(node) if getattr(one, "name", "") == part]
+        lines = text.splitlines(keepends=True)
+        for one in nodes:
+            assert isinstance(one, ast.stmt)
+            assert one.end_lineno
+            return sum(map(len, lines[: one.lineno - 1])), sum(map(len, lines[: one.end_lineno]))
+    elif found := re.search(rf"^(create .*\bsepu\.{within}\b|-- name: {within}$)", text, re.MULTILINE):
+        following = re.compile(r"^(create|-- name:) ", re.MULTILINE).search(text, found.end())
+        return found.start(), following.start() if following else len(text)
+    return 0, 0

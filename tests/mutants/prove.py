@@ -1,6 +1,7 @@
 """`make prove-ledger`: puts one fault at a time into the package or the client, and shows that a test notices it.
 
-A mutant is a file of `patches`. Its head names the promise that it breaks and the test that notices.
+A mutant is a table in a `.toml` here: the promise that it breaks, the test that notices, and the edits
+(`tests.package`).
 """
 
 import os
@@ -8,6 +9,7 @@ import re
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,10 +17,10 @@ from typing import NamedTuple
 
 import click
 from tests.harness.processes import completed
-from tests.package import Package, StalePatchError, copied, patched
+from tests.package import Edits, Package, StaleEditError, copied, edited
 
-PATCHES = Path(__file__).parent / "patches"
-ROOT = PATCHES.parents[2]
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 ORDINARY_USE = "tests/metering/test_ordinary_use.py"
 ORDINARY_CALLS = "tests/client/test_connections.py::test_a_certificate_of_ones_own"  # for the client
 # Per test. A time-out does not count as a failure, so a busy machine makes no mutant noticed.
@@ -26,27 +28,31 @@ TEST_SECONDS = 300
 
 
 class Mutant(NamedTuple):
-    patch: Path
+    name: str
     promise: str
     check: str
+    edits: Edits
 
     @property
     def ordinary(self) -> str:
         """A test that still passes with the mutant; otherwise the mutant would only be a release that always fails."""
-        return ORDINARY_CALLS if self.patch.stem.startswith("client_") else ORDINARY_USE
+        return ORDINARY_CALLS if self.name.startswith("client_") else ORDINARY_USE
 
 
 def mutants(names: Sequence[str] = (), check: str = "") -> list[Mutant]:
     """Reads all mutants, or those of these names; `check` replaces the test that each names."""
-    found = []
-    for patch in [PATCHES / f"{name}.patch" for name in names] or sorted(PATCHES.glob("*.patch")):
-        if not patch.exists():
-            raise click.ClickException(f"there is no mutant {patch.stem}; they are the patches in {PATCHES}")
-        head = re.match(r"Promise: (.+)\nNoticed by: (tests/.+)\n", patch.read_text("utf-8"))
-        if not head:
-            raise click.ClickException(f"{patch.name} has to begin with: Promise: …, and a line Noticed by: tests/…")
-        found.append(Mutant(patch, head[1], check or head[2]))
-    return found
+    tables = {
+        name: table
+        for path in sorted(HERE.glob("*.toml"))
+        for name, table in tomllib.loads(path.read_text("utf-8")).items()
+    }
+    if unknown := set(names) - tables.keys():
+        raise click.ClickException(f"there is no mutant {', '.join(sorted(unknown))} in {HERE}/*.toml")
+    return [
+        Mutant(name, one["promise"], check or one["noticed_by"], {key: one[key] for key in one if "/" in key})
+        for name, one in tables.items()
+        if name in names or not names
+    ]
 
 
 def failures(package: Package, *checks: str) -> tuple[list[str], str]:
@@ -67,8 +73,8 @@ def try_out(one: Mutant) -> tuple[bool, str]:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="sepu-mutant-") as directory:
         try:
-            failed, unusable = failures(patched(Path(directory), one.patch), one.ordinary, one.check)
-        except StalePatchError as error:
+            failed, unusable = failures(edited(Path(directory), one.edits), one.ordinary, one.check)
+        except StaleEditError as error:
             failed, unusable = [], str(error)
     broken = [name for name in failed if name.startswith(one.ordinary)]
     noticed = bool(failed) and not broken and not unusable
@@ -77,10 +83,10 @@ def try_out(one: Mutant) -> tuple[bool, str]:
     elif broken or unusable:
         what = f"it breaks more than its promise: {broken} {unusable}"
     else:
-        what = f"it lives: {one.check} passes. Write a test that does not, or name another in the patch"
+        what = f"it lives: {one.check} passes. Write a test that does not, or name another"
     told = "noticed" if noticed else "FAILED"
     seconds = time.monotonic() - began
-    return noticed, f"{told:7}  {seconds:5.1f} s  {one.patch.stem:40}  {what}\n{'':19}{one.promise}"
+    return noticed, f"{told:7}  {seconds:5.1f} s  {one.name:40}  {what}\n{'':19}{one.promise}"
 
 
 @click.command()

@@ -1,6 +1,7 @@
 """A rolling upgrade that changes tables and the charging function's signature: both releases serve one database."""
 
 import time
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from psycopg import Connection
 from tests.harness.processes import until
 from tests.harness.serving import serving
 from tests.nodes.traffic import crowded
-from tests.package import patched
+from tests.package import edited
 
 from sepu import limits
 from sepu.database.opening import connect
@@ -18,12 +19,12 @@ from sepu.database.opening import service_url as as_service
 pytestmark = pytest.mark.slow
 
 WAITS = "select from pg_locks where mode = 'AccessExclusiveLock' and not granted"
-PATCH = Path(__file__).with_name("changed_signature.patch")
+EDITS = tomllib.loads(Path(__file__).with_name("changed_signature.toml").read_text("utf-8"))
 
 
 @pytest.mark.parametrize("worker", ["uvloop", "gthread"])
 def test_servers_of_both_releases_go_on(tmp_path: Path, own_url: str, connection: Connection, worker: str) -> None:
-    newer = patched(tmp_path, PATCH)
+    newer = edited(tmp_path, EDITS)
     url = as_service(own_url)
 
     def upgrade() -> None:
