@@ -123,6 +123,10 @@ def test_granting(connection: Connection, database_url: str, role: str, customer
             grant(session, role, "service")
     make_role(connection, role, "service")  # nor does this
     assert callable_by(connection, role) == SERVES
+    # As after a dump that was restored without its rights.
+    connection.execute("grant execute on all functions in schema sepu to public")
+    grant(connection, role, "service")
+    assert callable_by(connection, role) == SERVES
     for nobody in ("nobody-has-this", "public", "none", 'a"b'):
         with pytest.raises(SepuError, match="there is no database role"):
             grant(connection, nobody, "service")
@@ -166,6 +170,7 @@ BEYOND = [
     ("grant select on sepu.stored_result to {}", "more than support", "select on sepu.stored_result (body)", "revoked"),
     ("grant create on schema sepu to {}", "more than support", "create on sepu", "revoked"),
     ("grant execute on function sepu.in_utc to {}", "more than support", "execute on sepu.in_utc", "revoked"),
+    ("grant execute on function sepu.in_utc to public", "more than support", "execute on sepu.in_utc", "revoked"),
     ("revoke select on sepu.audit_run from {}", "less than support", "missing",
      "select on sepu.audit_run (audited_at, counters, differences, results)"),
     ("grant execute on function sepu.adjust_usage to {}", "less than billing", "missing", "execute on sepu.unfinished"),

@@ -18,10 +18,11 @@ select pg_get_userbyid(nspowner), pg_has_role(nspowner, 'USAGE') from pg_namespa
 select datname, pg_has_role(datdba, 'USAGE') from pg_database where datname = current_database()
 
 -- name: revoke_rights
--- All that a role may do in the schema, so that it then has one purpose and nothing else.
+-- All that a role may do in the schema, so that it then has one purpose and nothing else. A dump restored without its
+-- rights (pg_dump --no-acl) leaves the functions to PUBLIC.
 revoke all on schema sepu from {role};
 revoke all on all tables in schema sepu from {role};
-revoke all on all functions in schema sepu from {role}
+revoke all on all functions in schema sepu from {role}, public
 
 -- name: grant_service
 -- All that a service needs, and nothing else: to call what requests call, and to read the applied migrations.
