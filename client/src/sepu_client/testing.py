@@ -1,4 +1,4 @@
-"""A service in memory, for tests of programs that call the service."""
+"""Provides an in-memory service for tests of programs that call the service."""
 
 import threading
 import uuid
@@ -14,7 +14,7 @@ from msgspec.json import decode, encode
 from sepu_client import RGB, Answer, AsyncClient, Client, Color, ColorName, Match, Request
 
 SCARLET = Match("fei-hong", ColorName("绯红", "Scarlet Silk", "fēi hóng"), "#C83C23", "verified", 0.0, 1.0)
-"""A match, which `msgspec.structs.replace` makes into others."""
+"""A match to copy and change: `msgspec.structs.replace(SCARLET, delta_e=1.5)`."""
 
 _LIBRARY = {
     "version": "1.0.0",
@@ -29,12 +29,12 @@ _LIBRARY = {
 
 
 class FakeService:
-    """A service in memory. It charges, replays and refuses like the real one, for one account with any API key.
+    """An in-memory service with one account. It charges, replays and refuses like the real one.
 
-    `match` takes each input colour and returns its matches, nearest first; `search` takes the text and returns colours.
+    `match` takes an input colour and returns its matches, nearest first. `search` takes the text and returns colours.
     Both return SCARLET by default. `match_limit` and `search_limit` are the account's units per month.
 
-    `requests` lists the requests that arrived, and `charged` has the units by meter.
+    `requests` lists the requests that arrived. `charged` has the units charged to each meter.
     """
 
     def __init__(
@@ -50,15 +50,15 @@ class FakeService:
         self._limits = {"color_match": match_limit, "color_search": search_limit}
         self._match, self._search = match, search
         self._faults = deque[Answer | None]()
-        self._stored: dict[str, tuple[tuple[str, bytes], dict[str, str], bytes]] = {}
+        self._stored: dict[str, tuple[tuple[str, bytes], bytes]] = {}
         self._lock = threading.Lock()
 
     def client(self, **options: Any) -> Client:  # noqa: ANN401
-        """Returns a client of this service. Takes the options of `Client`."""
+        """Returns a `Client` of this service. Takes the options of `Client`, except `send`."""
         return Client("http://sepu.test", "a-key", send=self.send, **options)
 
     def async_client(self, **options: Any) -> AsyncClient:  # noqa: ANN401
-        """Returns an asyncio client of this service. Takes the options of `Client`."""
+        """Returns an `AsyncClient` of this service. Takes the options of `Client`, except `send`."""
 
         async def send(request: Request, network: object) -> Answer:
             return self.send(request, network)
@@ -66,16 +66,16 @@ class FakeService:
         return AsyncClient("http://sepu.test", "a-key", send=send, **options)
 
     def refuse(self, status: int, code: str, *, times: int = 1, retry_after: int | None = None) -> None:
-        """Lets the next requests fail with an error of the interface, such as 503 and `usage_commit_failed`."""
+        """Refuses the next requests with an error, such as 503 `usage_commit_failed`. `retry_after` is in seconds."""
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
         self._faults.extend(_refusal(status, code, headers) for _ in range(times))
 
     def lose_answers(self, times: int = 1) -> None:
-        """Lets the answers of the next requests get lost after they were charged."""
+        """Charges for the next requests but loses their answers. The client sees a timeout."""
         self._faults.extend([None] * times)
 
     def send(self, request: Request, _: object) -> Answer:
-        """Answers a request, as the `send` of a `Client`. Raises TimeoutError for a lost answer."""
+        """Answers a request. A `Client` can use it as `send`. Raises TimeoutError for a lost answer."""
         with self._lock:
             self.requests.append(request)
             is_lost = False
@@ -116,16 +116,16 @@ class FakeService:
     def _charge(self, request: Request, meter: str, units: int, content: dict[str, Any]) -> Answer:
         key, fingerprint = request.headers["Idempotency-Key"], (request.url, request.body)
         if key in self._stored:
-            stored, headers, body = self._stored[key]
+            stored, body = self._stored[key]
             if stored != fingerprint:
                 return _refusal(409, "idempotency_conflict")
-            return Answer(200, _with_request_id(headers | {"Idempotency-Replayed": "true"}), body)
+            headers = self._usage_headers(meter) | {"Idempotency-Replayed": "true"}
+            return Answer(200, _with_request_id(headers), body)
         if self.charged[meter] + units > self._limits[meter]:
             return _refusal(429, "quota_exceeded", {"Retry-After": "86400", **self._usage_headers(meter)})
         self.charged[meter] += units
-        headers = self._usage_headers(meter)
-        answer = _answer(200, {"datasetVersion": _LIBRARY["version"], **content}, headers)
-        self._stored[key] = fingerprint, headers, answer.body
+        answer = _answer(200, {"datasetVersion": _LIBRARY["version"], **content}, self._usage_headers(meter))
+        self._stored[key] = fingerprint, answer.body
         return answer
 
     def _usage(self, meter: str) -> dict[str, Any]:
