@@ -31,10 +31,11 @@ CONNECTIONS = 100
 
 
 class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
-    """A client for asyncio, which tasks may share. Options and methods are those of [Client][sepu_client.Client].
+    """A client for asyncio. Tasks in one event loop may share it.
 
-    `send` is a coroutine function. It makes at most 100 attempts at a time; other calls wait for their turn. A
-    cancelled call may have been charged: repeat it with the same `idempotency_key`, and nothing is charged twice.
+    Options and methods are those of [Client][sepu_client.Client], but `send` is a coroutine function. At most 100
+    attempts are made at a time, and other calls wait. A cancelled call may have been charged. With an
+    `idempotency_key` of your own, you can repeat it without a second charge.
     """
 
     async def match(

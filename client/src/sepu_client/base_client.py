@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 from sepu_client.address import Route, find_route, read_address
 from sepu_client.connections import C, Connections
 from sepu_client.messages import Attempt, Call, OwnHeaders, Request, Requests, Secret
-from sepu_client.retries import DEADLINE, TIMEOUT, checked_seconds
+from sepu_client.retries import checked_seconds
 
 if TYPE_CHECKING:
     import ssl
@@ -25,8 +25,8 @@ class BaseClient(Generic[A, C]):
         base_url: str,
         api_key: str,
         *,
-        timeout: float = TIMEOUT,
-        deadline: float = DEADLINE,
+        timeout: float = 10,
+        deadline: float = 25,  # gateways give up after 29 or 30 seconds: the caller's error handling runs before that
         ssl_context: "ssl.SSLContext | None" = None,
         proxy: str | None = None,
         headers: OwnHeaders | None = None,
@@ -56,9 +56,10 @@ class BaseClient(Generic[A, C]):
     def with_options(
         self, *, timeout: float | None = None, deadline: float | None = None, headers: OwnHeaders | None = None
     ) -> Self:
-        """Returns a client with other options that uses the same connections.
+        """Returns a client with other options over the same connections. Options that are None stay as they are.
 
-        `headers` replaces those of this client. Closing one of the two closes both.
+        `headers` replaces the headers of this client. Closing either client closes both. Raises ValueError for an
+        invalid option.
         """
         made = object.__new__(type(self))
         vars(made).update(vars(self))

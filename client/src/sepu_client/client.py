@@ -28,17 +28,20 @@ T = TypeVar("T")
 
 
 class Client(BaseClient[Answer, SocketConnection]):
-    """A client for synchronous code, which threads may share. It keeps connections until it is closed.
+    """A client for synchronous code. Threads may share it. It keeps connections open until it is closed.
 
-    An attempt takes at most `timeout` seconds, and a call with its retries and waits at most `deadline` seconds.
+    `timeout` is the maximum number of seconds for an attempt. `deadline` is the maximum for a call, including its
+    retries and the waits between them.
 
-    `ssl_context` replaces the system's certificates, and `proxy` the proxies of the environment ("" means none).
+    `ssl_context` replaces the system's certificates. `proxy` replaces the environment's proxies; "" means no proxy.
     `headers` adds headers to each request: a mapping, or a function that returns one for each attempt. `app_name`, such
     as "shop" or "shop/1.2", names your application in the User-Agent.
 
-    `observe` is called with each [Attempt][sepu_client.Attempt], and returns a context manager in which it is made.
-    `send` is called with each request and a function that sends it over the network, and returns the answer. It raises
-    a ConnectionError or TimeoutError if none comes.
+    `observe` is called with each [Attempt][sepu_client.Attempt] and returns a context manager. The attempt is made
+    inside it. `send` is called with each [Request][sepu_client.Request] and a function that sends it over the network.
+    It returns an [Answer][sepu_client.Answer], or raises ConnectionError or TimeoutError if none comes.
+
+    Raises ValueError for an invalid address, API key or option.
     """
 
     def match(
@@ -49,12 +52,14 @@ class Client(BaseClient[Answer, SocketConnection]):
         scale: int | None = None,
         idempotency_key: str | None = None,
     ) -> MatchResponse:
-        """Returns the `top` nearest colours, one to three, of each of one to five colours. Costs one unit per colour.
+        """Returns the nearest colours to each of one to five colours. Costs one unit per input colour.
 
-        A colour is '#C83C23', 'tomato', (200, 60, 35) or a mapping with r, g and b. `scale` is the greatest value of a
-        channel, 1 or 255 (the default). Without an `idempotency_key`, the call is a new intent with a new key.
+        A colour is '#C83C23', 'tomato', (200, 60, 35) or a mapping with r, g and b. `top` is the number of matches for
+        each, from 1 to 3. `scale` is the maximum value of a channel, 1 or 255. It is required for floats if no channel
+        of a colour exceeds 1. `idempotency_key` is a new random key by default.
 
-        Raises ValueError or TypeError, and sends nothing, for an invalid colour, or for floats up to 1 without `scale`.
+        Raises ValueError or TypeError for invalid input, and sends nothing. Raises an [Error][sepu_client.Error] if the
+        call fails.
         """
         return self._settle(calls.match(colors, top, idempotency_key, scale))
 
@@ -66,11 +71,11 @@ class Client(BaseClient[Answer, SocketConnection]):
         scale: int | None = None,
         idempotency_key: str | None = None,
     ) -> tuple[MatchResult, ...]:
-        """Returns the results of any number of colours, in their order. Costs one unit per colour.
+        """Returns the results for any number of colours, in the same order. Costs one unit per colour.
 
-        Sends five colours per request, one request after the other. Each has a key of its own: KEY.1, KEY.2 and so on.
-        An error's `answered` has the results so far. Repeat the call with the error's `idempotency_key` and the same
-        colours and `top`: only colours that were not charged are charged. Parameters and errors are those of `match`.
+        Sends five colours per request, one request after the other. The requests' keys are KEY.1, KEY.2 and so on. If
+        one fails, the error's `answered` has the results so far. Repeat the call with the error's `idempotency_key` and
+        the same colours and `top`: no colour is charged twice. Parameters and errors are those of `match`.
         """
         rgb, parts = calls.match_many(colors, top, idempotency_key, scale)
         end = time.monotonic() + self._deadline
@@ -84,10 +89,13 @@ class Client(BaseClient[Answer, SocketConnection]):
         return tuple(answered)
 
     def search(self, q: str, *, limit: int = 10, idempotency_key: str | None = None) -> SearchResponse:
-        """Returns at most `limit` colours whose Chinese name, pinyin or English name matches. Costs one unit.
+        """Returns the colours whose Chinese name, pinyin or English name matches. Costs one unit.
 
-        Without an `idempotency_key`, the call is a new intent with a new key. Raises ValueError, and sends nothing,
-        unless `q` has 2 to 64 characters.
+        `q` has 2 to 64 characters. `limit` is the maximum number of colours, from 1 to 10. `idempotency_key` is a new
+        random key by default.
+
+        Raises ValueError or TypeError for invalid input, and sends nothing. Raises an [Error][sepu_client.Error] if the
+        call fails.
         """
         return self._settle(calls.search(q, limit, idempotency_key))
 

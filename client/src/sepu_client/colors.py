@@ -22,7 +22,7 @@ from sepu_client.labels import in_order
 from sepu_client.results import RGB
 
 ColorLike = str | Iterable[float] | Mapping[str, float]
-"""A colour as `match` takes it: '#C83C23', 'tomato', (200, 60, 35) or {'r': 200, 'g': 60, 'b': 35}."""
+"""A colour that `match` accepts: '#C83C23', 'tomato', (200, 60, 35) or {'r': 200, 'g': 60, 'b': 35}."""
 
 MAX_COLORS = 5  # in a request
 

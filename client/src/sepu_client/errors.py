@@ -9,15 +9,15 @@ class Error(Exception):
     """The base class of all errors. To avoid a second charge, repeat the call with `idempotency_key`.
 
     `may_be_charged` is true if an attempt of this call may have been charged. `retryable` is true if the same call may
-    succeed later: the client raises such an error only at the deadline. Give `request_id` to the service's support; it
-    is None if no response had one. For `match_many`, `answered` has the results of the first colours, and `unanswered`
-    the other colours.
+    succeed later; the client raises such an error only at the deadline. Give `request_id` to the service's support. It
+    is None if no response had one. For `match_many`, `answered` has the results so far, and `unanswered` has the
+    remaining colours.
     """
 
-    retryable = False
+    retryable: bool = False
     idempotency_key: str | None
     request_id: str | None
-    may_be_charged = False
+    may_be_charged: bool = False
     answered: tuple[MatchResult, ...] = ()
     unanswered: tuple[RGB, ...] = ()
 
@@ -37,10 +37,10 @@ class Error(Exception):
 
 
 class NoAnswerError(Error):
-    """The error for timeouts and lost connections.
+    """The error for a timeout or a lost connection.
 
-    It is raised at the deadline, or immediately where a retry cannot help: if TLS refuses a certificate, if the proxy
-    refuses, or if the client was closed. Its `__cause__` is the exception of a `send` function.
+    It is usually raised at the deadline. If TLS or the proxy refuses the connection, or if the client was closed, it is
+    raised immediately and is not `retryable`. If a `send` function raised an exception, that is its `__cause__`.
     """
 
     retryable = True
@@ -57,9 +57,9 @@ class NoAnswerError(Error):
 
 
 class InvalidAnswerError(Error):
-    """The error for a response that is not the service's: the address is wrong, or a server in between answered.
+    """The error for a response that does not follow the interface.
 
-    Its status or its body does not follow the interface.
+    A server in between (a proxy, a gateway or a firewall) answered, or the address is wrong.
     """
 
     def __init__(self, status: int, reason: str, request_id: str | None, idempotency_key: str | None) -> None:
@@ -74,12 +74,13 @@ class InvalidAnswerError(Error):
 
 
 class ApiError(Error):
-    """The base class of errors for refusals. `code` is None if a server in between refused, not the service.
+    """The base class of the errors for statuses 4xx and 5xx. `code` is None if a server in between answered.
 
-    `retry_after` is in seconds, or None if the response does not say. `usage` is that of an exceeded quota.
+    `retry_after` is in seconds, or None if the response has none. `usage` is the meter whose quota was exceeded, or
+    None.
 
-    `pointer` is a JSON pointer (RFC 6901) to the first fault of an invalid input: `/colors/2/g`, `/q`. It is None for
-    a fault of the whole input, and for other errors.
+    `pointer` is a JSON pointer (RFC 6901) to the first fault in the input, such as `/colors/2/g` or `/q`. It is None if
+    the whole input is at fault, and for other errors.
     """
 
     def __init__(

@@ -54,7 +54,7 @@ class Request(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    """An HTTP response, whole and without a content coding. `headers` may have any case."""
+    """A complete, uncompressed HTTP response. The names in `headers` may be in upper or lower case."""
 
     status: int
     headers: Headers
@@ -68,9 +68,9 @@ class Answer(Struct, frozen=True):
 class Attempt(Struct):
     """One attempt of a call, for `observe`.
 
-    `path` is that of the interface, such as `/v1/search`, and `number` counts from 1. The other fields are set when the
-    attempt ends: `seconds` is its duration. If a response came, it has the `status` and the `request_id`; otherwise
-    `reason` says why none came.
+    `path` is the request's path without the query, such as `/v1/search`. `number` counts from 1. The other fields are
+    set when the attempt ends. `seconds` is its duration. `status` and `request_id` are those of the response. If no
+    response came, `reason` says why.
     """
 
     method: str

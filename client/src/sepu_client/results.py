@@ -67,14 +67,14 @@ class UsageSnapshot(Struct, frozen=True):
 
 
 class MeteredResponse(Struct, frozen=True, rename="camel"):
-    """An answer that was charged; if it is `replayed`, the charge was made earlier.
-
-    `usage` and `request_id` come from headers. They are None if a server in between removed or damaged those.
-    """
+    """An answer to a metered call."""
 
     usage: UsageSnapshot | None
+    """The meter's state after the request. None if a proxy removed or damaged the headers."""
     replayed: bool
+    """True if the charge was already made: by an earlier call, or by an attempt whose response never arrived."""
     request_id: str | None
+    """None if a proxy removed or damaged the header."""
     idempotency_key: str
 
 

@@ -22,9 +22,6 @@ from sepu_client.results import Unreadable
 
 T = TypeVar("T")
 
-TIMEOUT = 10.0
-# Below the 29 to 30 seconds after which the servers around a caller give up, so that its error handling runs.
-DEADLINE = 25.0
 # Containers and VPNs may come up late, but a misspelt name never exists.
 UNKNOWN_NAME_SECONDS = 3.0
 TOO_LATE = "the deadline came before it was sent"
