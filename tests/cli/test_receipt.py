@@ -65,6 +65,7 @@ def test_an_accounts_first_key_is_a_receipt_that_can_be_printed_again(run: Run, 
     assert list(made) == ["accountId", "planId", "keyId", "thumbprint", "receipt", "expiresAt"]
     opened = printed(run("receipt", "open", pair.private, made["receipt"], "--json"))
     assert (opened["accountId"], opened["keyId"]) == (made["accountId"], made["keyId"])
+    assert_failed(run("receipt", "open", pair.private, given=done.stdout), "this is not a receipt")
     (key,) = lines(run("key", "list", "cus_1", "--json"))
     assert (key["keyId"], key["state"], key["expiresAt"]) == (made["keyId"], "valid", None)
     again = run("key", "rotate", "cus_1", "--public-key", pair.public)

@@ -106,7 +106,7 @@ def unseal(receipt: bytes, key: RSAKey) -> Contents:
         ReceiptError: it is damaged, was made for another key, or has no API key.
     """
     text = b"".join(receipt.split())
-    if len(receipt) > limits.files.RECEIPT_BYTES or text.count(b".") != 4:
+    if len(receipt) > limits.files.RECEIPT_BYTES or text.count(b".") != 4 or not text.startswith(b"eyJ"):
         raise ReceiptError("this is not a receipt: a receipt has five parts, separated by dots, and begins with eyJ")
 
     try:
