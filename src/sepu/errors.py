@@ -3,6 +3,7 @@
 from typing import Literal
 
 Remedy = Literal[
+    "another role",
     "audit",
     "credit",
     "credit by hand",

@@ -144,7 +144,8 @@ def test_a_role_that_serves(run: Run, connection: psycopg.Connection, ledger_url
             assert granted == {"role": "waiter", "purpose": "service"}
         with serving("uvloop", url, workers=1):
             pass  # serving waits until it is ready
-        assert_failed(run("account", "create", SEPU_DATABASE_URL=url), "permission denied")
+        refused = run("account", "create", SEPU_DATABASE_URL=url)
+        assert_failed(refused, "permission denied", "; docs/accounts.md#roles-for-people lists the commands")
     finally:
         connection.execute("drop owned by waiter")
         connection.execute("drop role waiter")

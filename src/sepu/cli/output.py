@@ -331,6 +331,7 @@ def progress(what: str, *, hidden: bool = False, transient: bool = False) -> Pro
 
 
 REMEDIES: dict[Remedy, str] = {
+    "another role": "docs/accounts.md#roles-for-people lists the commands of each role",
     "audit": "compare all with: sepu audit",
     "credit": "see: sepu credit add",
     "credit by hand": "see: sepu usage --by day, sepu credit add",

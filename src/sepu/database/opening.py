@@ -111,7 +111,8 @@ def clear_errors() -> Iterator[None]:
     except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction) as error:
         raise DatabaseUnavailableError(_reason(error)) from error
     except psycopg.Error as error:
-        raise DatabaseError(_reason(error)) from error
+        refused = isinstance(error, psycopg.errors.InsufficientPrivilege)
+        raise DatabaseError(_reason(error), "another role" if refused else None) from error
 
 
 def _reason(error: psycopg.Error) -> str:
