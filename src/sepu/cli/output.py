@@ -221,12 +221,16 @@ def csv_printer(columns: Sequence[str]) -> Callable[[Fields], None]:
 
     def print_line(row: Fields) -> None:
         line = io.StringIO()
-        csv.writer(line, lineterminator="").writerow([no_formula(row[name]) for name in columns])
+        csv.writer(line, lineterminator="").writerow([_cell(row[name]) for name in columns])
         echo(line.getvalue())
 
     print_line({name: name for name in columns})
 
     return print_line
+
+
+def _cell(value: object) -> object:
+    return str(value).lower() if isinstance(value, bool) else no_formula(value)
 
 
 def _echo_table(rows: Iterable[Fields], nothing: str | None) -> None:
