@@ -239,6 +239,9 @@ def test_what_ends_soon(run: Run, connection: psycopg.Connection) -> None:
     soonest = text(run("account", "list", "--sort", "ends", "--status", "active")).splitlines()[1]
     assert soonest.split()[3:6] == ["active", "to", soon["expiresAt"][:10]]
     assert "  1790 89 %  0 0 %  " in soonest
+    run("account", "set", soon["accountId"], "--expires-at", "2098-12-31")
+    assert "  active to 2098-12-31  " in text(run("account", "list", "--search", soon["accountId"]))
+    run("account", "set", soon["accountId"], "--expires-at", "3d")
     next_key, later_key = keys[1]["keyId"], keys[0]["keyId"]
     with_their_accounts = [suspended["keyId"], next_key, soon["keyId"], later_key, last["keyId"]]
     assert ending("key", "list", "--ends-within", "30d", of="keyId") == with_their_accounts

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, nullcontext
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,7 +46,7 @@ def _in_table(row: Fields) -> Fields:
     for meter in METERS.values():
         units, limit = (found[meter.operation + suffix] for suffix in ("Committed", "Limit"))
         used[meter.operation] = f"{units} {percent(units, limit).strip()}"
-    ends = f" to {found['expiresAt'][:10]}" if found["expiresAt"] and row["status"] == "active" else ""
+    ends = f" to {_last_day(found['expiresAt'])}" if found["expiresAt"] and row["status"] == "active" else ""
     return {
         **{name: row[name] for name in ("accountId", "externalId", "name")},
         "status": f"{row['status']}{ends}",
@@ -54,6 +54,11 @@ def _in_table(row: Fields) -> Fields:
         **used,
         "lastUsedOn": row["lastUsedOn"],
     }
+
+
+def _last_day(ends: str) -> str:
+    """Returns the UTC day that an end belongs to: the one before midnight."""
+    return str(date.fromisoformat(ends[:10]) - timedelta(days=1)) if ends.endswith("T00:00:00Z") else ends[:10]
 
 
 @group()
