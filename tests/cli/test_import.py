@@ -21,7 +21,7 @@ def customers(tmp_path: Path) -> Path:
         "\ufeffexternalId,name,planId,expiresAt\n"
         'cus_1,"Silk, Ltd.",,2098-12-31\n'
         "cus_2,茶馆,gold,2099-01-31T12:00:00Z\n"
-        "dir/cus:3,,,\n",
+        "dir/cus:3,,,2098-12-31\n",
         encoding="utf-8",
     )
     return path
@@ -39,7 +39,11 @@ def test_an_import_and_its_repetition(
     command = ("account", "import", str(customers), "--keys-file", str(keys), "--json")
     dry = run("account", "import", str(customers), "--dry-run", "--json")
     assert [line["outcome"] for line in map(json.loads, dry.stdout.splitlines())] == ["made"] * 3
-    assert dry.stderr.endswith("sepu: nothing was changed\n")
+    assert dry.stderr == (
+        "sepu: 2098-12-31 is taken to its end in UTC: 2099-01-01T00:00:00Z\n"
+        "sepu: accounts: made 3, exists 0, differs 0\n"
+        "sepu: nothing was changed\n"
+    )
     assert lines(run("account", "list", "--json")) == []
 
     made = [json.loads(line) for line in run(*command).stdout.splitlines()]
@@ -54,7 +58,7 @@ def test_an_import_and_its_repetition(
     assert [[listed[name][column] for column in ("name", "planId", "expiresAt")] for name in sorted(listed)] == [
         ["Silk, Ltd.", "standard", "2099-01-01T00:00:00Z"],
         ["茶馆", "gold", "2099-01-31T12:00:00Z"],
-        [None, "standard", None],
+        [None, "standard", "2099-01-01T00:00:00Z"],
     ]
 
     with customers.open("a") as file:
@@ -63,6 +67,7 @@ def test_an_import_and_its_repetition(
     run("account", "move", "cus_2", "--plan", "standard")
     done = run(*command)
     assert done.returncode == 1, "accounts that differ"
+    assert done.stderr.endswith("sepu: accounts: made 1, exists 1, differs 2\n")
     again = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["outcome"] for line in again] == ["differs", "differs", "exists", "made"]
     assert again[0]["difference"] == "name Silk here, Silk, Ltd. in the list"

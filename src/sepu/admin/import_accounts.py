@@ -15,6 +15,7 @@ from sepu.admin.rotation import Rotation
 from sepu.database.statements import run
 
 Column = Literal["name", "plan_id", "expires_at"]
+Outcome = Literal["made", "exists", "differs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class ImportedAccount:
     external_id: str
     account_id: str | None
     """None if it would be made."""
-    outcome: Literal["made", "exists", "differs"]
+    outcome: Outcome
     difference: str | None = None
     """What differs: the value here, and the one in the list."""
 
@@ -68,7 +69,7 @@ def import_accounts(
     for each in wanted:
         if (found := existing.get(each.external_id)) is not None:
             difference = _difference(show_account(connection, found), each, compared)
-            outcome: Literal["exists", "differs"] = "differs" if difference else "exists"
+            outcome: Outcome = "differs" if difference else "exists"
             yield ImportedAccount(each.line, each.external_id, found, outcome, difference)
             continue
         try:

@@ -5,6 +5,8 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from urllib.parse import quote
@@ -41,6 +43,7 @@ def read_accounts(name: str, plan_id: str, public_keys: Path | None) -> tuple[li
     if len(text) > limits.files.ACCOUNTS_CHARACTERS:
         raise click.BadParameter(f"{name!r} has more than {limits.files.ACCOUNTS_CHARACTERS:,} characters; divide it")
     rows = csv.reader(StringIO(text), strict=True)
+    ending = cache(ending_at)  # a day's remark is printed once, not for each line
     try:
         header = next(rows, [])
         _check_header(name, header)
@@ -51,7 +54,9 @@ def read_accounts(name: str, plan_id: str, public_keys: Path | None) -> tuple[li
             with _on_line(name, rows.line_num):
                 if len(cells) != len(header):
                     raise ValueError(f"it has {len(cells)} cells, and the header {len(header)}")
-                each = _account(rows.line_num, dict(zip(header, cells, strict=True)), plan_id, public_keys)
+                row = dict(zip(header, cells, strict=True))
+                ends = ending(row["expiresAt"]) if row.get("expiresAt") else None
+                each = _account(rows.line_num, row, plan_id, ends, public_keys)
                 if (first := found.setdefault(each.external_id, each)) is not each:
                     raise ValueError(f"line {first.line} has the external id {each.external_id!r} too")
     except csv.Error as error:
@@ -76,8 +81,10 @@ def _on_line(name: str, line: int) -> Iterator[None]:
         raise click.BadParameter(f"{name!r}: line {line}: {text}") from error
 
 
-def _account(line: int, row: dict[str, str], plan_id: str, public_keys: Path | None) -> WantedAccount:
-    external_id, ends = row["externalId"], row.get("expiresAt")
+def _account(
+    line: int, row: dict[str, str], plan_id: str, ends: datetime | None, public_keys: Path | None
+) -> WantedAccount:
+    external_id = row["externalId"]
     if not external_id:
         raise ValueError("there is no external id")
     return WantedAccount(
@@ -85,7 +92,7 @@ def _account(line: int, row: dict[str, str], plan_id: str, public_keys: Path | N
         external_id,
         row.get("planId") or plan_id,
         row.get("name") or None,
-        ending_at(ends) if ends else None,
+        ends,
         None if public_keys is None else _public_key(public_keys, external_id),
     )
 

@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, nullcontext
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import click
 from psycopg import Connection
 
 from sepu.admin import accounts, receipts
 from sepu.admin.erase import delete_unused_account, erase_account, last_bill
-from sepu.admin.import_accounts import ImportedAccount, NewKey, WantedAccount
+from sepu.admin.import_accounts import ImportedAccount, NewKey, Outcome, WantedAccount
 from sepu.admin.import_accounts import import_accounts as import_accounts_of
 from sepu.cli.account_files import keeping_keys, read_accounts
 from sepu.cli.command import F, example, form_options, group
@@ -145,22 +145,22 @@ def import_accounts(
     wanted, compared = read_accounts(file, plan_id, public_keys)
     if keys_file is None and not dry_run:
         raise click.UsageError("give a --keys-file for the new keys, or --dry-run")
-    differ = 0
+    outcomes = dict.fromkeys(get_args(Outcome), 0)
 
     def imported(keep: Callable[[WantedAccount, NewKey], None]) -> Iterator[Fields]:
-        nonlocal differ
         with progress("accounts", hidden=sys.stdout.isatty()) as bar:
             for each in bar.track(
                 import_accounts_of(connection, wanted, compared, keep, dry_run=dry_run), total=len(wanted)
             ):
-                differ += each.outcome == "differs"
+                outcomes[each.outcome] += 1
                 yield members(each)
 
     with keeping_keys(keys_file) if keys_file and not dry_run else nullcontext(lambda *_: None) as keep:
         echo_rows(columns(ImportedAccount), imported(keep), form or "table")
+    note(f"accounts: {', '.join(f'{outcome} {count}' for outcome, count in outcomes.items())}")
     if dry_run:
         note("nothing was changed")
-    if differ:
+    if outcomes["differs"]:
         sys.exit(1)
 
 
