@@ -182,6 +182,8 @@ def test_a_log_is_judged(
         refused = map(json.loads, done.stdout.splitlines())
         assert [each["requestId"] for each in refused] == [request_id(number) for number in (13, 14, 15, 16, 17)]
     assert run("charges", ACCOUNT, "--log", "-", given="").stderr == "sepu: nothing was found\n"
+    of_nginx = run("charges", ACCOUNT, "--log", "-", given='{"request_id":"","status":200}')
+    assert of_nginx.stderr.startswith("sepu: a log has no request; if it is the proxy's, give that of sepu serve\n")
 
 
 def test_the_logs_of_two_nodes_are_judged_as_one_in_order_of_time(

@@ -199,22 +199,28 @@ def _in_table(row: Any) -> Any:  # noqa: ANN401
 def _wanted(file: IO[bytes] | gzip.GzipFile, wanted: set[str], times: Range) -> Iterator[LoggedRequest]:
     """Reads a log's requests in a range of time; with `wanted`, only those with these ids or key hashes.
 
-    Says how many lines it could not read.
+    Says how many lines it could not read, and if other records are all that there is, as in a proxy's log.
     """
     since, until = times["since"], times["until"]
-    unreadable = 0
+    unreadable = others = requests = 0
     for line in _lines(file):
         try:
             request = admin.read_log_line(line)
         except ValueError:
             unreadable += not line.startswith(GREETING)
             continue
-        if request is None or (wanted and wanted.isdisjoint((request.request_id, request.idempotency_key_hash))):
+        if request is None:
+            others += 1
+            continue
+        requests += 1
+        if wanted and wanted.isdisjoint((request.request_id, request.idempotency_key_hash)):
             continue
         if (since is None or request.time >= since) and (until is None or request.time < until):
             yield request
     if unreadable:
         note(f"lines that are not of a request log in JSON (serve --log-format json), or were cut: {unreadable}")
+    if others and not requests:
+        note("a log has no request; if it is the proxy's, give that of sepu serve")
 
 
 def _lines(file: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
