@@ -31,7 +31,13 @@ def run(examples: str, name: str) -> doctest.TestResults:
 
 @pytest.mark.parametrize(
     ("name", "least"),
-    [("docs/library.md", 16), ("docs/package.md", 4), ("docs/python.md", 4), ("docs/python-reference.md", 20)],
+    [
+        ("README.md", 3),
+        ("docs/library.md", 16),
+        ("docs/package.md", 4),
+        ("docs/python.md", 4),
+        ("docs/python-reference.md", 20),
+    ],
 )
 def test_the_examples_of_a_page(name: str, least: int) -> None:
     page = (ROOT / name).read_text("utf-8")

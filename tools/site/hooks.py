@@ -7,6 +7,7 @@ import runpy
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unicodedata import east_asian_width
 
 import yaml
 from calls import tab, tabs  # MkDocs finds these files next to this one
@@ -37,8 +38,13 @@ _LOG = get_plugin_logger("hooks")
 # A link to a file of code in a line of its own: the site shows the code below it.
 _CODE = re.compile(r"^\[(\w+\.(?:m(js)|(go|java|php|sh)))\]\(\1\)$", re.MULTILINE)
 _WIDE_TABLE = re.compile(r"^\|(?:---\|){11,}$", re.MULTILINE)
-_JSON = re.compile(r'(?<=<span class="go">){"[^<]*')
 _LINK = re.compile(r"\]\((?:\.\./)?((?:\.\./)*)([\w/]+\.md)(#[\w-]*)?\)")
+
+
+def on_config(config: MkDocsConfig) -> None:
+    """Shows what a terminal shows as such, not as code."""
+    fence = {"name": "console", "class": "console", "format": _console}
+    config.mdx_configs["pymdownx.superfences"] = {"custom_fences": [fence]}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -86,11 +92,25 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Refuses broken lists, as a warning is an error here, and lets JSON wrap between its members only."""
+    """Refuses broken lists, as a warning is an error here."""
     if found := fault(page.markdown or "", html):
         _LOG.warning("%s: %s", page.file.src_uri, found)
-    html = html.replace("<th></th>", "<td></td>")  # screen readers would announce a header without a name
-    return _JSON.sub(lambda printed: re.sub(r',(?=["{])', ",<wbr>", printed[0]), html)
+    return html.replace("<th></th>", "<td></td>")  # screen readers would announce a header without a name
+
+
+def _console(source: str, *_: object, **__: object) -> str:
+    """Returns a terminal's lines: typed ones after their prompt, printed ones, wide characters two columns wide."""
+    lines, typed = [], False
+    for line in source.split("\n"):
+        text = "".join(
+            f'<span class="wide">{character}</span>' if east_asian_width(character) in "WF" else html.escape(character)
+            for character in line.removeprefix("$ ")
+        )
+        prompt = '<span class="gp">$ </span>' if line.startswith("$ ") else ""
+        lines.append(f"{prompt}{text}" if prompt or typed else f'<span class="go">{text}</span>')
+        typed = line.endswith("\\") and bool(prompt or typed)
+    shown = "\n".join(lines)
+    return f'<div class="highlight console"><pre><code>{shown}</code></pre></div>'
 
 
 @cache

@@ -1,11 +1,19 @@
 """`make pictures`: the pictures of the documentation, drawn from the library itself. A test draws them again."""
 
 import math
+import os
+import pty
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from pathlib import Path
 
 import numpy as np
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
 
 import sepu
 from sepu.library.records import Record, rgb_of
@@ -18,6 +26,7 @@ _PLACES = {record.slug: place for place, record in enumerate(_RECORDS)}
 _NEUTRAL = 8.0  # a chroma below which a hue means little
 # A message: from whom, to whom (below 0: it is lost), what it says. Or a note on one of them.
 _Step = tuple[int, int, str] | tuple[int, str]
+_SHOWN = "sepu match tomato"
 _FONT = "system-ui, 'Noto Sans', 'Noto Sans CJK SC', sans-serif"
 
 
@@ -34,6 +43,41 @@ def chart() -> str:
             corner = gap + column * (side + gap), gap + row * (side + gap)
             shapes.append(_square(*corner, side, _RECORDS[place]))
     return _svg(gap + columns * (side + gap), gap + rows * (side + gap), shapes, "The 161 colours")
+
+
+def terminal() -> str:
+    """What `sepu match tomato` prints in a terminal, with its swatches."""
+    ours, theirs = pty.openpty()
+    terminal = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "COLUMNS": "70", "NO_COLOR": ""}
+    with subprocess.Popen([Path(sys.executable).with_name("sepu"), *_SHOWN.split()[1:]], stdout=theirs, env=terminal):
+        os.close(theirs)
+        printed = b"".join(iter(lambda: _read(ours), b""))
+    os.close(ours)
+    column, row, edge = 9.0, 21, 16  # pixels
+    text = Text.assemble("$ ", (_SHOWN, "bold"), "\n", Text.from_ansi(printed.decode().replace("\r", "")))
+    text.rstrip()
+    shapes = []
+    for number, line in enumerate(text.split()):
+        for span in line.spans:
+            style = Style.parse(span.style) if isinstance(span.style, str) else span.style
+            if style.bgcolor:
+                color = style.bgcolor.get_truecolor().hex
+                shapes.append(
+                    f'<rect x="{edge + column * span.start:g}" y="{edge + number * row}" '
+                    f'width="{column * (span.end - span.start):g}" height="{row}" fill="{color}"/>'
+                )
+        # Each word stands at its own column, so that columns hold in any font.
+        for word in re.finditer(r"\S+(?: \S+)*", line.plain):
+            x = edge + column * cell_len(line.plain[: word.start()])
+            kind = "typed" if number in (0, 2) else "printed"
+            if word[0].startswith("─"):
+                shapes.append(
+                    _line(x, edge + (number + 0.5) * row, x + column * len(word[0]), edge + (number + 0.5) * row)
+                )
+            else:
+                shapes.append(_text(x, edge + (number + 0.7) * row, word[0], kind))
+    height = 2 * edge + row * len(text.split())
+    return _svg(2 * edge + column * max(cell_len(line.plain) for line in text.split()), height, shapes, _SHOWN)
 
 
 def lab() -> str:
@@ -195,6 +239,7 @@ def month() -> str:
 
 
 PICTURES: dict[str, Callable[[], str]] = {
+    "terminal.svg": terminal,
     "chart.svg": chart,
     "lab.svg": lab,
     "difference.svg": neighbours,
@@ -225,6 +270,14 @@ def _sequence(whos: Sequence[str], apart: int, steps: Sequence[_Step], title: st
             shapes.append(f'<path d="M{end - 14} {y - 6} l12 12 m0 -12 l-12 12" class="break"/>')
         shapes.append(_text((xs[source] + end) / 2, y - 6, said, "said"))
     return _svg(xs[-1] + left, floor, shapes, title)
+
+
+def _read(terminal: int) -> bytes:
+    """Reads what a program printed; nothing when it has ended (Linux says EIO then)."""
+    try:
+        return os.read(terminal, 1 << 16)
+    except OSError:
+        return b""
 
 
 def _delta_e_to_all(place: int) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
@@ -273,6 +326,8 @@ def _svg(width: float, height: float, shapes: Iterable[str], title: str) -> str:
         ".name, .said { text-anchor: middle } .note { text-anchor: end; font-style: italic }",
         ".name { font-size: 14px } .scale { font-size: 17px; fill: var(--pale) }",
         ".note, .scale { paint-order: stroke; stroke: var(--ground); stroke-width: 4px }",
+        ".typed, .printed { font: 15px ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace }",
+        ".typed { font-weight: 700 }",
         ".line, .box { stroke: var(--line); fill: none } .dot, .square { stroke: #bbb; stroke-width: 0.4 }",
         ".arrow { stroke: var(--ink) } .tip { fill: var(--ink) }",
         ".break { stroke: #c83c23; stroke-width: 2.5; fill: none }",
