@@ -17,3 +17,19 @@ addEventListener("load", () => {
     if (element.scrollWidth > element.clientWidth) element.tabIndex = 0;
   }
 });
+// All colours: a field that filters them, and a click that copies a value.
+const rows = [...document.querySelectorAll("tr:has(.swatch)")];
+if (rows.length) {
+  const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
+  const field = Object.assign(document.createElement("input"), { className: "colours", type: "search" });
+  field.ariaLabel = field.placeholder = "Filter by name, pinyin, hex, reliability or group";
+  field.addEventListener("input", () => {
+    const words = plain(field.value).split(/\s+/);
+    for (const row of rows) row.hidden = !words.every((word) => plain(row.textContent).includes(word));
+  });
+  rows[0].closest("table").before(field);
+  for (const code of document.querySelectorAll("td:has(> .swatch) + td > code")) {
+    code.title = "Click to copy";
+    code.addEventListener("click", () => navigator.clipboard.writeText(code.textContent));
+  }
+}

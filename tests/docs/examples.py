@@ -27,7 +27,12 @@ _NAMES = (
     *(f"docs/{name}.md" for name in ("api", "customers", "designers", "package", "python")),
 )
 PAGES = tuple(_ROOT / name for name in _NAMES)
-RELEASED = (*PAGES, _ROOT / "docs" / "openapi.yaml", _ROOT / "data" / "README.md")  # `with_release` writes them
+_README = _ROOT / "README.md"
+# `with_release` writes them.
+RELEASED = (*PAGES, *(_ROOT / name for name in ("docs/colours.md", "docs/openapi.yaml", "data/README.md")))
+# Files that may tell how many colours there are; measurements keep the number with which they were made.
+_MEASURED = ("performance.md", "indexes.md")
+_COUNT = re.compile(r"(?<=nearest of )\d+(?= traditional)")
 _COLUMNS = 80
 _ADDRESS = "http://127.0.0.1:8000"  # as printed on the pages
 _BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=```)", re.DOTALL)
@@ -112,10 +117,36 @@ def with_release(text: str) -> str:
     text = re.sub(r"(?<=\bdataset )\d+\.\d+\.\d+", version, text)
     for rating, count in Counter(record.reliability for record in sepu.load()).items():
         text = re.sub(rf"\b\d+(?=\s(are\s)?{rating}\b|(\scolours)?\s\(`{rating}`\))", f"{count}", text)
-    return text
+    return re.sub(r"(?sm)(?<=^\|---\|---\|---\|---\|---\|---\|---\|\n)\| <span.*?(?=\n\n)", _table, text)
+
+
+def _table(_: object) -> str:
+    """The rows of the page of all colours."""
+    return "\n".join(
+        f'| <span class="swatch" style="background: {color.hex}"></span> | `{color.hex}` | {color.name.zh} '
+        f"| {color.name.pinyin} | {color.name.en} | {color.reliability} | {color.group} |"
+        for color in sepu.load()
+    )
+
+
+def counted_colours() -> int:
+    """The number of colours that the pages tell."""
+    return int(_COUNT.findall(_README.read_text("utf-8"))[0])
+
+
+def _count_colours() -> None:
+    """Writes the number of colours wherever it is told."""
+    number = re.compile(rf"\b{counted_colours()}\b")
+    files = [_ROOT / name for name in ("Dockerfile", "README.md", "data/README.md", "mkdocs.yml", "pyproject.toml")]
+    files += [path for name in ("client", "docs", "src", "tests") for path in (_ROOT / name).rglob("*.*")]
+    for path in files:
+        if path.suffix in {"", ".md", ".py", ".toml", ".yaml", ".yml"} and path.name not in _MEASURED:
+            path.write_text(number.sub(f"{len(sepu.load())}", path.read_text("utf-8")), "utf-8")
 
 
 def main() -> None:
+    if counted_colours() != len(sepu.load()):
+        _count_colours()
     for path in RELEASED:
         path.write_text(with_release(path.read_text("utf-8")), "utf-8")
     with (

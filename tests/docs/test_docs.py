@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from PIL import Image
 from tests.curl import Ask, by_curl, by_python, needs_curl
-from tests.docs.examples import PAGES, RELEASED, reader, with_answers, with_release
+from tests.docs.examples import PAGES, RELEASED, counted_colours, reader, with_answers, with_release
 from tests.harness.serving import Server
 from tools.capacity import capacity
 from tools.site.errors import MISTAKES
@@ -19,8 +19,10 @@ from tools.site.errors import page as page_of_errors
 from tools.site.notebook import NOTEBOOK, PICTURE, notebook
 from tools.site.pictures import IMAGES, PICTURES
 
+import sepu
 from sepu.admin import accounts
 from sepu.admin.usage import show_usage
+from sepu.cli.colors import LIBRARY_SIZE
 from sepu.extras import PACKAGE
 from sepu.http.errors import ERRORS, Again
 from sepu_client.errors import error_class
@@ -101,6 +103,10 @@ def test_customers_are_shown_the_attribution_to_keep() -> None:
     page = (ROOT / "data" / "README.md").read_text("utf-8")
     rights = json.loads((ROOT / "data" / "release" / "rights.json").read_text("utf-8"))
     assert [line[4:] for line in page.splitlines() if line.startswith("> - ")] == [of["attribution"] for of in rights]
+
+
+def test_the_number_of_colours_is_that_of_this_library() -> None:
+    assert counted_colours() == LIBRARY_SIZE == len(sepu.load())
 
 
 @pytest.mark.parametrize("page", RELEASED, ids=lambda page: page.name)

@@ -31,7 +31,7 @@ _FONT = "system-ui, 'Noto Sans', 'Noto Sans CJK SC', sans-serif"
 
 
 def chart() -> str:
-    """The 161 colours: 23 columns by hue, the last ones neutral; in a column from light to dark."""
+    """All colours: 23 columns by hue, the last ones neutral; in a column from light to dark."""
     rows, columns, side, gap = 7, 23, 36, 3
     hues = np.degrees(np.arctan2(_LAB[:, 2], _LAB[:, 1])) % 360
     neutral = np.hypot(_LAB[:, 1], _LAB[:, 2]) < _NEUTRAL
@@ -42,7 +42,7 @@ def chart() -> str:
         for row, place in enumerate(places):
             corner = gap + column * (side + gap), gap + row * (side + gap)
             shapes.append(_square(*corner, side, _RECORDS[place]))
-    return _svg(gap + columns * (side + gap), gap + rows * (side + gap), shapes, "The 161 colours")
+    return _svg(gap + columns * (side + gap), gap + rows * (side + gap), shapes, f"The {len(_RECORDS)} colours")
 
 
 def terminal() -> str:
@@ -105,7 +105,7 @@ def lab() -> str:
         dots.append(_dot(middle + a * unit, middle - b * unit, _RECORDS[place]))
         dots.append(_dot(left + math.hypot(a, b) * size / reach, floor - lightness * size / 100, _RECORDS[place]))
     shapes = lines + dots + scales
-    return _svg(2 * size + 4 * margin, size + 2 * margin, shapes, "The 161 colours in CIE L*a*b*")
+    return _svg(2 * size + 4 * margin, size + 2 * margin, shapes, f"The {len(_RECORDS)} colours in CIE L*a*b*")
 
 
 def neighbours() -> str:

@@ -12,6 +12,9 @@ from click.shell_completion import CompletionItem
 from sepu.cli.command import Command, F, command, example
 from sepu.shell import PALETTES, ROWS
 
+LIBRARY_SIZE = 161
+"""The number of colours; `make release` writes it, as reading the library would delay each completion."""
+
 FORMATS = (*ROWS, "css", "scss", "tailwind", "svg", "ase", "gpl", "tokens")
 
 
@@ -77,7 +80,9 @@ def match(
 
 @command(epilog=example("search tao hong"))
 @click.argument("text", nargs=-1, required=True)
-@click.option("--limit", type=click.IntRange(1, 161), default=10, show_default=True, help="Maximum number of results.")
+@click.option(
+    "--limit", type=click.IntRange(1, LIBRARY_SIZE), default=10, show_default=True, help="Maximum number of results."
+)
 @_format_options
 def search(text: tuple[str, ...], limit: int, file_format: str | None) -> None:
     """Find colours by Chinese name, pinyin, English name or slug. This works offline and is not metered."""
@@ -104,7 +109,9 @@ def list_colors(names: tuple[str, ...], group: str | None, palette: str | None, 
 
 @command(epilog=example("image photo.jpg --top 5"))
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option("--top", type=click.IntRange(1, 161), default=10, show_default=True, help="Maximum number of colours.")
+@click.option(
+    "--top", type=click.IntRange(1, LIBRARY_SIZE), default=10, show_default=True, help="Maximum number of colours."
+)
 @click.option(
     "--within",
     type=click.FloatRange(0, 100),

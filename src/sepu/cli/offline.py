@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sepu import limits
+from sepu.cli.colors import LIBRARY_SIZE
 from sepu.cli.command import refuse_idle
 from sepu.cli.output import check_output, echo, progress, terminal_width
 from sepu.cli.palette_formats import WRITERS, Entry, Source, row
@@ -37,7 +38,6 @@ from sepu.shell import as_given, file_fault, in_threes, no_formula
 
 # A # before a colour's digits does not begin a comment.
 _COMMENT = re.compile(r"(?:^|\s)#(?![0-9A-Fa-f]{3,8}\b).*", re.DOTALL)
-_LIBRARY_SIZE = 161
 _BYTE_ORDER_MARK = "\ufeff"
 _LONGEST_CSS_NAME = 20  # lightgoldenrodyellow
 _SKETCH_COLUMNS, _SKETCH_LINES = 60, 100
@@ -153,7 +153,7 @@ def match(
     if not colors:
         raise click.UsageError("give a colour; in a shell write '#C83C23' in quotes, because # begins a comment")
     source = _load(palette)
-    if top is not None and top > (most := max(len(source), _LIBRARY_SIZE)):
+    if top is not None and top > (most := max(len(source), LIBRARY_SIZE)):
         raise click.BadParameter(f"{top} is more than the {most} colours", param_hint="--top")
     if column is not None:
         if colors != ("-",):
