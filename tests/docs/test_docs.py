@@ -42,7 +42,7 @@ def test_examples_are_what_a_server_answers(ask: Ask, connection: psycopg.Connec
     assert answers == {
         "README.md": 1,
         "api.md": 2,
-        "customers.md": 3,
+        "customers.md": 4,
         "designers.md": 2,
         "package.md": 1,
         "python.md": 1,
@@ -103,6 +103,23 @@ def test_customers_are_shown_the_attribution_to_keep() -> None:
     page = (ROOT / "data" / "README.md").read_text("utf-8")
     rights = json.loads((ROOT / "data" / "release" / "rights.json").read_text("utf-8"))
     assert [line[4:] for line in page.splitlines() if line.startswith("> - ")] == [of["attribution"] for of in rights]
+
+
+def test_every_link_finds_its_heading_on_github_too() -> None:
+    """GitHub keeps letters such as δ in an anchor, MkDocs does not; MkDocs itself checks that all links hold there."""
+    linked = {
+        ((path.parent / file).resolve() if file else path, anchor)
+        for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"))
+        for file, anchor in re.findall(r"\]\(((?:\.\./)*[\w/-]+\.md|)#([^)]+)\)", path.read_text("utf-8"))
+    }
+    missing = []
+    for path, anchor in sorted(linked):
+        if path.name == "reference.md":  # only the site has its headings
+            continue
+        headings = re.findall(r"^#+ (.*)$", path.read_text("utf-8"), re.MULTILINE)
+        if anchor not in {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}:
+            missing.append(f"{path.name}#{anchor}")
+    assert missing == []
 
 
 def test_the_number_of_colours_is_that_of_this_library() -> None:

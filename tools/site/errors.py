@@ -31,8 +31,8 @@ X-Error-Pointer: /colors/2/g
 
 An error has a status and a code, and never repeats what you sent. Send support the request id.
 
-- **Cost.** A 4xx is free. All but a 409 leave the idempotency key as it was: if no earlier attempt was charged, you may
-  correct the request and keep the key.
+- **Cost.** A 4xx is free, and does not use up the idempotency key. If no earlier attempt with the key was charged, you
+  may correct the request and keep the key.
 - **Retries.** See [when to retry](metering.md#when-to-retry). If you do not know a code, go by the status.
 - **`X-Error-Pointer`** comes with a 422. It is a JSON pointer (RFC 6901) to the first fault, here the `g` of the third
   colour. `/q` is the `q` parameter. For an unknown member of a colour, it points to the colour. There is no pointer

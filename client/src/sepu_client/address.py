@@ -85,5 +85,7 @@ def _parts(base_url: str) -> tuple[str, str, int, str]:
                 "the base URL is not ASCII: write the host in the form that DNS has, such as xn--strae-oqa.example, "
                 "and other characters of a path as %XX"
             )
-        raise ValueError("the base URL is not of the form https://HOST or unix:/PATH: no user, no query, and no /v1")
+        raise ValueError(
+            "the base URL is not of the form https://HOST, http://HOST or unix:/PATH: no user, no query, and no /v1"
+        )
     return url.scheme, host, port, path
