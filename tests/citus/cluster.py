@@ -21,7 +21,7 @@ from sepu.database.opening import connect
 PG_CONFIG = os.environ.get("SEPU_CITUS_PG_CONFIG", "pg_config")
 
 ROOT = Path(__file__).parents[2]
-SCALING = (ROOT / "docs" / "scaling.md").read_text()
+CITUS = (ROOT / "docs" / "citus.md").read_text()
 # Addresses on the page, in the order in which the nodes are added.
 COORDINATOR, WORKERS = "10.0.0.10", ("10.0.0.11", "10.0.0.12", "10.0.0.13")
 WORKER = """
@@ -36,8 +36,8 @@ def _asked(option: str) -> Path:
 
 
 def worker_settings() -> dict[str, str]:
-    """The settings of docs/scaling.md for workers only."""
-    (block,) = re.findall(r"conf\.d/worker\.conf <<'X'\n(.*?)\nX\n", SCALING, re.DOTALL)
+    """The settings of docs/citus.md for workers only."""
+    (block,) = re.findall(r"conf\.d/worker\.conf <<'X'\n(.*?)\nX\n", CITUS, re.DOTALL)
     return dict(re.findall(r"^(\w+) = (.*)$", block, re.MULTILINE))
 
 
@@ -79,7 +79,7 @@ class Citus:
 
     def distribute(self) -> None:
         """Distributes the ledger as the page says."""
-        for command in (*steps("**4. Dist", "**5. Serve**"), *steps("**6. Empty", "### Operating a cluster")):
+        for command in (*steps("**4. Dist", "**5. Serve**"), *steps("**6. Empty", "## Operating a cluster")):
             self.run(command)
 
     def run(self, command: str, node: Node | None = None) -> None:
@@ -113,8 +113,8 @@ class Citus:
 
 
 def steps(heading: str, until: str) -> list[str]:
-    """The commands of docs/scaling.md between two texts."""
-    return list(commands("scaling.md", SCALING[SCALING.index(heading) : SCALING.index(until)]))
+    """The commands of docs/citus.md between two texts."""
+    return list(commands("citus.md", CITUS[CITUS.index(heading) : CITUS.index(until)]))
 
 
 def database_commands() -> list[str]:

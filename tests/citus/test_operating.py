@@ -9,7 +9,7 @@ import pytest
 from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 from tests.charging import charge
-from tests.citus.cluster import SCALING, Citus
+from tests.citus.cluster import CITUS, Citus
 from tests.cli.running import invoke
 from tests.console.running import console
 from tests.keys import holder_of
@@ -163,7 +163,7 @@ def test_no_copy_is_left_on_the_coordinator(spoilt: Connection) -> None:
            and relname <> 'probe'
     """
     assert ("change",) in spoilt.execute(kept).fetchall()
-    (statement,) = re.findall(r"select count\(truncate_local_data[^\"]*", SCALING)
+    (statement,) = re.findall(r"select count\(truncate_local_data[^\"]*", CITUS)
     spoilt.execute(statement.encode())
     assert spoilt.execute(kept).fetchall() == []
     assert [account.name for account in accounts.list_accounts(spoilt)] == ["Silk"]
