@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import cache
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -38,6 +39,13 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # xdist's workers are ended by their parent's parent
         end_with_the_tests()
     sys.addaudithook(refuse_others)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out files of slow tests alone before each worker imports them."""
+    if config.option.markexpr != "not slow" or not collection_path.name.startswith("test_"):
+        return None
+    return "\npytestmark = pytest.mark.slow\n" in collection_path.read_text("utf-8") or None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

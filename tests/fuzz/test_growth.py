@@ -8,6 +8,8 @@ from tests.fuzz import slow
 from tests.fuzz.cases import run
 from tests.harness import callgrind
 
+pytestmark = pytest.mark.slow
+
 counted = pytest.mark.skipif(
     callgrind.valgrind() is None, reason="instructions are counted by valgrind: apt install valgrind"
 )
@@ -15,7 +17,7 @@ counted = pytest.mark.skipif(
 
 @pytest.mark.timeout(300)
 @counted
-@pytest.mark.parametrize("readers", [slow.strangers, pytest.param(slow.others, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("readers", [slow.strangers, slow.others])
 def test_the_worst_inputs_take_instructions_by_their_size(readers: Callable[[], Mapping[str, slow.Read]]) -> None:
     inputs = {
         f"{name} {place}": [(name, made(size)) for size in slow.SIZES]
@@ -30,7 +32,6 @@ def test_the_worst_inputs_take_instructions_by_their_size(readers: Callable[[], 
     } == {}
 
 
-@pytest.mark.slow
 @counted
 def test_slow() -> None:
     run(slow.play, 400, {})

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from secrets import token_hex
 from typing import LiteralString
 
@@ -13,8 +12,6 @@ import pytest
 from psycopg import Connection, sql
 from psycopg.conninfo import make_conninfo
 from tests.cli.running import invoke
-from tests.harness.processes import completed
-from tests.harness.serving import SEPU
 from tests.metering.conftest import Customer
 
 from sepu import limits
@@ -404,25 +401,16 @@ def test_what_only_a_superuser_can_close(empty_url: str, role: str) -> None:
             assert not any(right.may for right in left)
             assert all(right.statements[0].endswith(f' to "{role}"') for right in left)
             session.execute("create temp table own (id integer)")  # only the owner may
-        command: list[str | Path] = [
-            SEPU,
-            "db",
-            "grant",
-            served.strip('"'),
-            "--for",
-            "service",
-            "--database-url",
-            as_owner,
-        ]
-        said = completed(command)
+        command = ("db", "grant", served.strip('"'), "--for", "service", "--database-url", as_owner)
+        said = invoke(*command)
         assert (said.returncode, said.stdout) == (0, f"role     {role}-served\npurpose  service\n")
         script = said.stderr.partition("as a superuser run in this database:\n")[2]
         assert all(f"\n{statement};\n" in script for right in left for statement in right.statements)
-        check: list[str | Path] = [SEPU, "db", "check", "--database-url", as_owner, "--json"]
-        found = completed(check)
+        check = ("db", "check", "--database-url", as_owner, "--json")
+        found = invoke(*check)
         assert found.returncode == 1
         assert {right.what for right in left} <= {json.loads(line)["setting"] for line in found.stdout.splitlines()}
-        managed = completed([*check, "--managed"])
+        managed = invoke(*check, "--managed")
         assert not {right.what for right in left} & {
             json.loads(line)["setting"] for line in managed.stdout.splitlines()
         }
@@ -430,7 +418,7 @@ def test_what_only_a_superuser_can_close(empty_url: str, role: str) -> None:
         empty.execute(script.encode())
         with connect(as_owner) as session:
             assert [right for right in left_open(session) if right.is_here] == []
-        assert completed(command).stderr == ""
+        assert invoke(*command).stderr == ""
         empty.execute(sql.SQL("reassign owned by {} to sepu").format(owner))
         empty.execute(sql.SQL("drop owned by {}").format(owner))
         empty.execute(f"drop owned by {served}; drop role {served}".encode())

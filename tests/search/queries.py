@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import product
 from random import Random
 
-from tests.search.reference import Reference
+from tests.search.reference import Reference, initials_of, without_tone
 
 from sepu.library.names import build_name_index
 from sepu.library.release import load_release
@@ -16,6 +16,7 @@ INDEX = build_name_index(load_release().records)
 LETTERS = sorted(set().union(*(colour.letters for colour in REFERENCE.colours)) | {" "})
 SPELLINGS = sorted({s for c in REFERENCE.colours for r in c.readings for s in r.whole | r.parts})
 _WORDS = [[s for r in c.readings for s in sorted(r.parts)] for c in REFERENCE.colours]
+_PINYIN = [[*map(without_tone, record.name.pinyin.split())] for record in load_release().records]
 
 
 def short(length: int, start: str = "") -> Iterator[str]:
@@ -44,6 +45,17 @@ def misspelt(chance: Random) -> str:
             ]
         )
     return text
+
+
+def syllables(chance: Random) -> str:
+    """Syllables of a colour that touch, some as initials or with any tone; the last is sometimes cut short."""
+    name = chance.choice(_PINYIN)
+    start = chance.randrange(len(name))
+    text = "".join(
+        chance.choice([syllable, *sorted(initials_of(syllable))]) + chance.choice([*4 * [""], "\u0301", "1", "5"])
+        for syllable in name[start:]
+    )
+    return text[: chance.choice([len(text), chance.randint(1, len(text))])]
 
 
 def several_words(chance: Random) -> str:

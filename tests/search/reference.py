@@ -348,6 +348,7 @@ class Reference:
 
     def without_tones(self, letters: list[tuple[str, str]]) -> list[int]:
         """Those found without the tone numbers; a word with one must be pinyin."""
+        letters = [(letter, "") for letter, _ in letters]  # this rank is by the numbers alone
         plain: list[tuple[str, str]] = []
         numbers = 0
         for at, (letter, mark) in enumerate(letters):

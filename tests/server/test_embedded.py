@@ -127,6 +127,7 @@ def test_a_directory_that_it_makes_is_closed_to_others(state_dir: Path) -> None:
     assert mode(made) == (0o710 if os.geteuid() == 0 else 0o700)
 
 
+@pytest.mark.slow
 def test_it_starts_again_while_a_child_of_the_crashed_server_holds_its_socket(made: Path) -> None:
     with embedded_postgres(made):
         os.kill(postmaster(made), signal.SIGKILL)
@@ -142,8 +143,8 @@ def test_it_starts_again_while_a_child_of_the_crashed_server_holds_its_socket(ma
     letting_go.join()
 
 
-@pytest.mark.parametrize("name", ["a,b " + "d" * 60 + "/" + "e" * 60, "it's quo\"te $HOME `tick` back\\slash 色谱"])
-def test_a_path_is_taken_literally_and_may_be_too_long_for_a_socket(made: Path, name: str) -> None:
+def test_a_path_is_taken_literally_and_may_be_too_long_for_a_socket(made: Path) -> None:
+    name = "a,b " + "d" * 60 + "/it's quo\"te $HOME `tick` back\\slash 色谱"
     named = made.parent / "named" / name
     named.parent.mkdir(parents=True)
     made.rename(named)
@@ -353,7 +354,7 @@ def left_over(state_dir: Path) -> list[psutil.Process]:
     return [process for process in psutil.process_iter() if concerned(process)]
 
 
-@pytest.mark.parametrize("program", ["initdb", "postgres"])
+@pytest.mark.parametrize("program", ["initdb", pytest.param("postgres", marks=pytest.mark.slow)])
 @pytest.mark.usefixtures("default_signals")
 def test_terminated_right_after_a_fork_it_leaves_nothing_running(
     state_dir: Path, monkeypatch: pytest.MonkeyPatch, program: str
@@ -470,6 +471,7 @@ def test_a_database_of_another_version_of_postgres_is_told_with_the_way_out(made
         pass
 
 
+@pytest.mark.slow
 def test_a_database_from_which_the_service_moved_is_used_only_if_it_is_named(
     made: Path, own_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
