@@ -67,6 +67,7 @@ if __name__ == "__main__":  # not in cythonize's processes, which import this fi
         include_package_data=False,  # these, and not all that MANIFEST.in gives to the sdist
         package_data={
             "sepu": ["py.typed", "*.pyi"],
+            "sepu.cli": ["*.json"],
             "sepu.console": ["static/*", "templates/*.html"],
             # a link to data/release: an installed release is next to its reader
             "sepu.library": ["release/*.json", "release/*.bin"],

@@ -15,8 +15,10 @@ from typing import get_args
 import click
 import psycopg
 import pytest
+from click.shell_completion import ShellComplete
 from prometheus_client.parser import text_string_to_metric_families
 from tests.charging import charge
+from tests.cli.commands import COMMANDS, LEAVES
 from tests.cli.running import Run, assert_failed, fields, invoke, printed, process, text
 from tests.harness.processes import completed
 from tests.harness.serving import SEPU, serving
@@ -260,6 +262,7 @@ COMPLETED = {"_SEPU_COMPLETE": "bash_complete", "COMP_CWORD": "2"}
         (["--version"], {}, {*HEAVY, "click"}),
         (["--help"], {}, HEAVY),
         ([], {**COMPLETED, "COMP_WORDS": "sepu ac", "COMP_CWORD": "1"}, {*HEAVY, "sepu.cli.accounts"}),
+        ([], {**COMPLETED, "COMP_WORDS": "sepu account cr"}, {*HEAVY, "sepu.cli.accounts"}),
         ([], {**COMPLETED, "COMP_WORDS": "sepu match fei"}, HEAVY),
         ([], {**COMPLETED, "COMP_WORDS": "sepu list --fo"}, HEAVY),
     ],
@@ -347,6 +350,22 @@ def test_shells_complete_names() -> None:
     assert text(done).split() == [f"plain,{record.slug}" for record in sepu.load() if record.slug.startswith("fei")]
     done = process(_SEPU_COMPLETE="bash_complete", COMP_WORDS="sepu a", COMP_CWORD="1")
     assert text(done).split() == ["plain,audit", "plain,account"]
+
+
+def test_shells_complete_what_each_command_itself_would() -> None:
+    """If not, run `python -m tools.outlines`."""
+    whole = click.Group("sepu", {path[0]: COMMANDS[path] for path in COMMANDS if not path[1:]})
+    whole.context_settings = commands.context_settings
+
+    def completed_by(group: click.Group, *words: str) -> list[tuple[str, str, str | None]]:
+        found = ShellComplete(group, {}, "sepu", "").get_completions([*words[:-1]], words[-1])
+        return [(item.type, item.value, item.help) for item in found]
+
+    for path, command in LEAVES.items():
+        values = [(option, "") for each in command.params for option in each.opts if option.startswith("-")]
+        lines = [(*path, *words) for words in (("",), ("-",), ("--json", "-"), *values)]
+        for line in [path, *lines] if path[1:] else lines:
+            assert completed_by(commands, *line) == completed_by(whole, *line), line
 
 
 def test_the_manual_has_every_option() -> None:

@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING
 
 import click
 
+import sepu
+from sepu.cli.outlines import restore
 from sepu.errors import SepuError
 from sepu.extras import how_to_install
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+_COLORS = "sepu.cli.colors"
 # Each command's module, and how its help begins, by subject: `sepu --help` imports none of them.
 # The first section needs none of the server's packages.
 _SECTIONS = {
     "Colours, offline": {
-        "match": ("sepu.cli.colors", "Show the nearest colours by CIEDE2000."),
-        "search": ("sepu.cli.colors", "Find colours by Chinese name, pinyin, English name or slug."),
-        "list": ("sepu.cli.colors", "List colours, or export them as CSS, Tailwind, GIMP, ASE or JSON."),
-        "image": ("sepu.cli.colors", "Name the colours of an image, with the share of each."),
+        "match": (_COLORS, "Show the nearest colours by CIEDE2000."),
+        "search": (_COLORS, "Find colours by Chinese name, pinyin, English name or slug."),
+        "list": (_COLORS, "List colours, or export them as CSS, Tailwind, GIMP, ASE or JSON."),
+        "image": (_COLORS, "Name the colours of an image, with the share of each."),
         "receipt": ("sepu.cli.receipt", "Receive a new API key encrypted."),
     },
     "The service": {
@@ -53,9 +56,12 @@ class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_MODULES)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _MODULES:
             return None
+        # A shell completes words. The colour commands import little, and complete names of colours too.
+        if ctx.resilient_parsing and _MODULES[cmd_name] != _COLORS:
+            return restore(cmd_name)
         try:
             module = importlib.import_module(_MODULES[cmd_name])
         except ModuleNotFoundError as error:
@@ -131,7 +137,7 @@ def _print_manual(context: click.Context, _parameter: click.Parameter, wanted: b
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="sepu")
+@click.version_option(sepu.__version__, prog_name="sepu")
 @click.option(
     "--man",
     is_flag=True,
