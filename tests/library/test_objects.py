@@ -83,6 +83,7 @@ def test_a_small_channel_may_be_meant(color: Any) -> None:
         ("hsb(10, 82%, 78%)", "is not CSS: write hwb(hue whiteness blackness); whiteness is (100% - S) x B"),
         ("HSVA(10 82% 78% / 1)", "is not CSS: write hwb(hue"),
         ("lab(1, 2, 3)", "has commas, which CSS allows only in rgb() and hsl(): write 'lab(1 2 3)'"),
+        ("hsl(none, 50%, 50%)", "has none, which CSS does not allow with commas: write spaces instead"),
         ("color(srgb 1,0 , 0\x1b)", r"write 'color(srgb 1 0 0\x1b)'"),
         ("\uff03C83C2", "'#C83C2' has 5 digits"),
         ((1, 2, 3, 4), "has 4 channels, and a colour three (blend an alpha channel"),

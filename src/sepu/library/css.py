@@ -29,6 +29,7 @@ _ELSEWHERE = (
     (r"0x[0-9a-f]{2}([0-9a-f]{6})\Z", f"is HEX whose first two digits are an alpha channel: {_OPAQUE_OR_NOT}"),
     (r"hs[bv]a?\(", "is not CSS: write hwb(hue whiteness blackness); whiteness is (100% - S) x B, "
                     "and blackness 100% - B"),
+    (r"(?:rgb|hsl)a?\((?=.*,).*\bnone\b", "has none, which CSS does not allow with commas: write spaces instead"),
     (r"hsla?\(.*,", "is not CSS: with commas, saturation and lightness are percentages: hsl(10, 70%, 46%)"),
     (r"(?:device-)?cmyk\(", "is not a colour without the profile of a press; convert it to RGB"),
     (r"((?:hwb|(?:ok)?l(?:ab|ch)|color)\(.*,.*)", "has commas, which CSS allows only in rgb() and hsl(): "
@@ -253,8 +254,8 @@ def _read_function(function: Any, text: str) -> Triple | None:  # noqa: ANN401  
         convert = SPACES.get(tokens.pop(0).lower_value)
     if name in _WITH_COMMAS and len(tokens) in (5, 7) and all(between == "," for between in tokens[1::2]):
         tokens = tokens[::2]
-        kinds = [token.type for token in tokens[:3]]
-        if kinds[1:] != ["percentage"] * 2 if name == "hsl" else len({*kinds}) > 1:
+        kinds = [token.type for token in tokens]
+        if "ident" in kinds or (kinds[1:3] != ["percentage"] * 2 if name == "hsl" else len({*kinds[:3]}) > 1):
             return None
     elif len(tokens) == 5 and tokens[3] == "/":
         del tokens[3]
