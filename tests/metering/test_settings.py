@@ -22,7 +22,7 @@ from tests.harness.serving import SEPU
 from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.naming import AccountError
-from sepu.database.migrate import migrate
+from sepu.database.migrate import migrate, schema_of_release
 from sepu.database.opening import connect
 from sepu.database.roles import make_role
 from sepu.database.settings import _clocks
@@ -136,7 +136,8 @@ def test_db_check(own_url: str, role: str) -> None:
     def checked() -> dict[tuple[str, str], tuple[str, str]]:
         done = invoke("db", "check", "--json", SEPU_DATABASE_URL=own_url)
         rows = [json.loads(line) for line in done.stdout.splitlines()]
-        assert (done.returncode, done.stderr) == (1, ""), "fsync is off in this run"
+        assert done.returncode == 1, "fsync is off in this run"
+        assert done.stderr == f"sepu: schema {schema_of_release()}\n"
         found = {(row["role"], row["setting"]): (row["value"], row["setBy"]) for row in rows}
         assert {found.pop((each, "fsync")) for each in ("sepu", role)} == {("off", "the server")}
         return found

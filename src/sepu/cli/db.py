@@ -91,6 +91,7 @@ def check_settings(connection: Connection, form: Form | None, managed: bool) -> 
         *map(_open_right, (right for right in left if right not in bearable)),
         *map(_lock_holder, lock_holders(connection)),
     ]
+    schema = f"schema {schema_of_database(connection)}"
     if found or form:
         echo_rows(
             columns(_Finding),
@@ -99,14 +100,16 @@ def check_settings(connection: Connection, form: Form | None, managed: bool) -> 
             lambda row: {name: value for name, value in row.items() if name != "repair"},
         )
     else:
-        echo(f"all is right; schema {schema_of_database(connection)}")
+        echo(f"all is right; {schema}")
     if bearable:
         note(f"only a superuser could close: {', '.join(right.what for right in bearable)}")
-    if found:
-        if form in {None, "table"} and (right := [right for right in left if right not in bearable]):
+    if form in {"json", "csv"}:
+        note(schema)
+    elif found:
+        if right := [right for right in left if right not in bearable]:
             echo("", "As a superuser, run in this database:", *_script(right))
-        if form in {None, "table"}:
-            echo("", f"schema {schema_of_database(connection)}")
+        echo("", schema)
+    if found:
         sys.exit(1)
 
 
