@@ -119,7 +119,7 @@ def _is_color(text: str) -> bool:
 
 def _needs_more(name: str, error: ModuleNotFoundError) -> click.Command:
     needs = how_to_install("receipt" if name == "receipt" else "server")
-    reason = f"{error.name} is not installed; this command needs: {needs}"
+    reason = f"{error.name} is not installed; run: {needs}"
 
     def refuse() -> None:
         raise SepuError(reason)

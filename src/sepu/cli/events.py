@@ -171,7 +171,7 @@ def _sender(url: str, secrets: bytes) -> "AbstractContextManager[Send]":
     try:
         from sepu.server.webhooks import Endpoint, read_secrets
     except ModuleNotFoundError as error:
-        raise SepuError(f"{error.name} is not installed; webhooks need: {how_to_install('events')}") from error
+        raise SepuError(f"{error.name} is not installed; run: {how_to_install('events')}") from error
     return Endpoint(url, read_secrets(secrets)).sending()
 
 

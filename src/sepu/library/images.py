@@ -75,7 +75,7 @@ def read_image(image: Image, scale: int | None = None) -> tuple[Pixels, Opacity 
         import PIL.Image
     except ModuleNotFoundError:
         if isinstance(image, str | os.PathLike | bytes):
-            raise ImageError(f"Pillow is not installed; image files need: {how_to_install('image')}") from None
+            raise ImageError(f"Pillow is not installed; run: {how_to_install('image')}") from None
     else:
         if isinstance(image, str | os.PathLike):
             content = read_file(image, limits.images.BYTES, "save it as PNG or JPEG", ImageError)
