@@ -127,6 +127,21 @@ def test_a_node_that_refuses_the_service_is_named(spoilt: Connection, other: Cit
     assert distribute(spoilt).workers
 
 
+@pytest.mark.usefixtures("url")
+def test_what_one_node_leaves_to_everybody_is_named(other: Citus) -> None:
+    """Citus does not copy rights on Postgres's own functions."""
+    wrong = other.workers[0]
+    grant, revoke = (
+        f"{verb} public"
+        for verb in ("grant execute on function pg_notify to", "revoke execute on function pg_notify from")
+    )
+    with on_node(wrong, grant, undo=(revoke,)):
+        (found,) = check(other)
+    assert (found["node"], found["role"], found["value"]) == (name(wrong), "PUBLIC", "granted")
+    assert name(wrong) in found["repair"]
+    assert check(other) == []
+
+
 def test_a_dead_or_frozen_node_is_named(url: str, spoilt: Connection, other: Citus) -> None:
     wrong = other.workers[0]
     of_wrong, _ = accounts_of(spoilt, other)

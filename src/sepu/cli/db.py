@@ -16,7 +16,17 @@ from sepu.cli.output import Form, check_output, columns, echo, echo_fields, echo
 from sepu.database.embedded import embedded_postgres
 from sepu.database.migrate import migrate, schema_of_database
 from sepu.database.opening import clear_errors, connect
-from sepu.database.roles import PURPOSES, LockHolder, OpenRight, Purpose, grant, left_open, lock_holders, not_of_purpose
+from sepu.database.roles import (
+    PURPOSES,
+    LockHolder,
+    OpenRight,
+    Purpose,
+    grant,
+    left_open,
+    lock_holders,
+    nodes_left_open,
+    not_of_purpose,
+)
 from sepu.database.settings import BrokenSetting, broken_settings
 
 
@@ -80,11 +90,11 @@ def check_settings(connection: Connection, form: Form | None, managed: bool) -> 
 
     Checks the settings of this role and of each role that serves, what every role may do by default, the limits of the
     roles with a purpose and whether they may do more or less than it needs, and who has held locks for over a minute.
-    On Citus, also connects to each other node as each of these roles, and compares the clocks. Run by the owner of the
-    schema. Names the schema: its last migration's number and a digest of all, which equal versions share. Exit status:
+    On Citus, also connects to each other node as each of these roles, looks at its own rights, and compares the clocks.
+    Run by the owner of the schema. Names the schema: its last migration's number and a digest of all, which equal versions share. Exit status:
     0, all is right; 1, it lists what is not, and the statements that mend it.
     """
-    left = [*left_open(connection), *not_of_purpose(connection)]
+    left = [*left_open(connection), *not_of_purpose(connection), *nodes_left_open(connection)]
     bearable = [right for right in left if managed and right.by_superuser]
     found = [
         *map(_broken_setting, broken_settings(connection)),
@@ -106,8 +116,11 @@ def check_settings(connection: Connection, form: Form | None, managed: bool) -> 
     if form in {"json", "csv"}:
         note(schema)
     elif found:
-        if right := [right for right in left if right not in bearable]:
-            echo("", "As a superuser, run in this database:", *_script(right))
+        right = [right for right in left if right not in bearable]
+        if here := [one for one in right if one.node is None]:
+            echo("", "As a superuser, run in this database:", *_script(here))
+        for node in sorted({one.node for one in right if one.node is not None}):
+            echo("", f"On {node}, run as root: deploy/postgres/close-public.sh {connection.info.user}")
         echo("", schema)
     if found:
         sys.exit(1)
@@ -119,7 +132,8 @@ def _broken_setting(broken: BrokenSetting) -> _Finding:
 
 def _open_right(right: OpenRight) -> _Finding:
     where = "this database" if right.is_here else "the server"
-    return _Finding(right.role, right.what, right.value, right.needed, where, "; ".join(right.statements))
+    repair = "; ".join(right.statements) or f"deploy/postgres/close-public.sh, on {right.node}"
+    return _Finding(right.role, right.what, right.value, right.needed, where, repair, right.node)
 
 
 def _lock_holder(holder: LockHolder) -> _Finding:

@@ -105,15 +105,14 @@ class NodeConnection:
     ) -> tuple[bool, str] | NodeFailure:
         """Returns whether a query succeeded as that role, by default the session's, and its value or the error.
 
-        `query` is a statement's name, and `named` a role that the query names.
+        `named` is a role that the query names.
         """
         connection = self._open()
         try:
             with connection.transaction():
                 if role is not None:
                     connection.execute(sql.SQL("set local role {}").format(sql.Identifier(role)))
-                text = statements.statement(query)
-                parameters = [*split_node(node), text, named]
+                parameters = [*split_node(node), query, named]
                 found = connection.execute(statements.statement("look_at_node"), parameters).fetchone()
         except psycopg.OperationalError:
             if not connection.closed:
@@ -124,7 +123,7 @@ class NodeConnection:
 
     def state(self, node: str, role: str | None = None) -> NodeState | NodeFailure:
         """Returns what a node says about itself to that role."""
-        answer = self.ask(node, "query_state", role)
+        answer = self.ask(node, statements.statement("query_state"), role)
         return answer if isinstance(answer, NodeFailure) else read_state(*answer)
 
     def close(self) -> None:

@@ -1,8 +1,10 @@
 """Makes and grants database roles. Each has one purpose, and may do only what that needs."""
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -11,6 +13,8 @@ from psycopg import sql
 
 from sepu import limits
 from sepu.database import statements
+from sepu.database.connection import BoundedConnection
+from sepu.database.nodes import NodeConnection, NodeFailure, other_nodes
 from sepu.errors import SepuError
 
 Purpose = Literal["service", "events", "read-only", "support", "billing", "accounts"]
@@ -27,7 +31,8 @@ class OpenRight:
     """A right that a role has and should not have, or lacks and needs, or several of them.
 
     The statements change that, in one transaction. `is_here` says whether they concern only this database or
-    its roles, `may` whether this session may run them, and `by_superuser` whether only a superuser may.
+    its roles, `may` whether this session may run them, and `by_superuser` whether only a superuser may. `node` is None
+    for this server; for another one there are no statements.
     """
 
     role: str
@@ -38,6 +43,7 @@ class OpenRight:
     is_here: bool
     may: bool
     by_superuser: bool
+    node: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +129,28 @@ def left_open(connection: psycopg.Connection) -> list[OpenRight]:
         for what, grants, revoke, *scope in rows
     ]
     return found + _unbounded(connection)
+
+
+def nodes_left_open(connection: psycopg.Connection) -> list[OpenRight]:
+    """Returns what every role may do and should not, or the owner lacks, on the other nodes of a Citus cluster.
+
+    Such rights belong to one database on one node. A node that does not answer is left to `broken_nodes`. Must be
+    called by the owner of the schema.
+    """
+    assert isinstance(connection, BoundedConnection)  # noqa: S101
+    query = statements.statement("query_left_open").format(public=statements.public())
+    found = []
+    with closing(NodeConnection(connection.another)) as asking:
+        for node in other_nodes(connection):
+            answer = asking.ask(node, query)
+            if isinstance(answer, NodeFailure) or not answer[0]:
+                continue
+            for what, is_open in json.loads(answer[1]):
+                role, value, needed = (
+                    ("PUBLIC", "granted", "revoked") if is_open else (connection.info.user, "missing", "granted")
+                )
+                found.append(OpenRight(role, what, value, needed, (), False, False, True, node))
+    return found
 
 
 def not_of_purpose(connection: psycopg.Connection) -> list[OpenRight]:

@@ -87,7 +87,7 @@ def _of_role(asking: NodeConnection, node: str, role: str, purpose: str, databas
         if purpose == "service":
             state = asking.state(node, role)
         else:
-            answer = asking.ask(node, "query_login", role)
+            answer = asking.ask(node, statements.statement("query_login"), role)
             state = answer if isinstance(answer, NodeFailure) else NodeFailure("", "" if answer[0] else answer[1])
     except psycopg.errors.InsufficientPrivilege:
         yield _unreached(role, "cannot be checked", node, f"grant {role} to the owner of the schema")
@@ -106,7 +106,7 @@ def _settings(state: NodeState, role: str, node: str, database: str) -> Iterator
 
 def _advice(asking: NodeConnection, node: str, role: str, database: str) -> str:
     """Returns what to look at if the owner can connect to a node, but a role cannot."""
-    answer = asking.ask(node, "query_connect", named=role)
+    answer = asking.ask(node, statements.statement("query_connect"), named=role)
     if isinstance(answer, NodeFailure) or answer == (True, "t"):
         return "pg_hba.conf there, and ~postgres/.pgpass here"
     return f"grant connect on database {database} to {role}" if answer[0] else answer[1]

@@ -2,14 +2,16 @@
 -- other sessions, enter other databases. One row for each kind of object that is not closed yet:
 --   what      names the kind, for a person
 --   grants    give the right to the roles of the setting sepu.keepers, who had it through PUBLIC only. The first of them
---             owns the schema. They come first, in one transaction with `revoke`: charges run with the owner's rights.
+--             owns the schema; without the setting, this is the current role. They come first, in one transaction with
+--             `revoke`: charges run with the owner's rights.
 --   revoke    takes it from PUBLIC; null if PUBLIC does not have it, and only the owner lacks it
 --   is_here   whether this concerns only this database
 --   owner     of the objects: may run the statements, as may a superuser
 -- deploy/postgres/close-public.sh runs this in every database of a server; `sepu db check` prints the statements.
 with keeper as (
     select string_agg(quote_ident(k.name), ', ' order by k.at) as names, min(k.name) filter (where k.at = 1) as first
-      from unnest(current_setting('sepu.keepers')::text[]) with ordinality as k (name, at)
+      from unnest(coalesce(nullif(current_setting('sepu.keepers', true), '')::text[], array[current_user::text]))
+           with ordinality as k (name, at)
 ), object as (
     -- Advisory locks fill the table that all locks share, and then no transaction can begin. pg_advisory_unlock… stay
     -- open, because poolers call them.
