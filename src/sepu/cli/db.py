@@ -91,8 +91,8 @@ def check_settings(connection: Connection, form: Form | None, managed: bool) -> 
     Checks the settings of this role and of each role that serves, what every role may do by default, the limits of the
     roles with a purpose and whether they may do more or less than it needs, and who has held locks for over a minute.
     On Citus, also connects to each other node as each of these roles, looks at its own rights, and compares the clocks.
-    Run by the owner of the schema. Names the schema: its last migration's number and a digest of all, which equal versions share. Exit status:
-    0, all is right; 1, it lists what is not, and the statements that mend it.
+    Run by the owner of the schema. Names the schema: its last migration's number and a digest of all, which equal
+    versions share. Exit status: 0, all is right; 1, it lists what is not, and the statements that mend it.
     """
     left = [*left_open(connection), *not_of_purpose(connection), *nodes_left_open(connection)]
     bearable = [right for right in left if managed and right.by_superuser]
