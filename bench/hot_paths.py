@@ -27,7 +27,7 @@ import sepu
 from sepu.http.app import create_app
 from sepu.http.observers import ReplyObservers
 from sepu.http.request import TimedRequest
-from sepu.http.request_checks import Endpoint, Pending
+from sepu.http.request_checks import Endpoint
 from sepu.http.responder import CallbackResponder, Responder
 from sepu.http.service import Service
 from sepu.library.records import rgb_of
@@ -79,7 +79,7 @@ class InstantLedger:
     callers = CALLERS
 
     def submit(self, command: Command[Any], done: Callable[[Any], None]) -> None:
-        done(command.read([_CHARGED if command.on_duplicate is not None else _ADMITTED]))
+        done(command.answer([_CHARGED if command.on_duplicate is not None else _ADMITTED]))
 
     def probe(self, done: Callable[[bool], None]) -> None:
         done(True)
@@ -123,7 +123,7 @@ def _operation(operation: Any, parse: Callable[[Any], Any], question: str | byte
 def _decide(endpoint: Endpoint, method: str, body: bytes, query: str = "") -> Callable[[], object]:
     environ = falcon.testing.create_environ(method=method, query_string=query, headers=HEADERS, body=body)
     head = TimedRequest(environ)
-    assert isinstance(endpoint.decide(head, body, CALLERS), Pending)
+    assert isinstance(endpoint.decide(head, body, CALLERS), Command)
     return lambda: endpoint.decide(head, body, CALLERS)
 
 

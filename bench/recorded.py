@@ -57,7 +57,7 @@ class Recorded:
     def __init__(self, url: str, charges: int) -> None:
         # Counting instructions is slow, and a stopped loop ends no wait.
         limits.database.QUEUE_SECONDS = limits.database.STATEMENT_SECONDS = _SECONDS
-        limits.database.CONNECT_SECONDS = limits.batches.RELIEF_SECONDS = _SECONDS
+        limits.database.CONNECT_SECONDS = limits.batches.OVERFLOW_SECONDS = _SECONDS
         limits.batches.SLOW_CALL_SECONDS = _SECONDS
         self.loop = uvloop.new_event_loop()
         self._session: socket.socket

@@ -66,7 +66,7 @@ def _prepared(name: str, prepared: str) -> tuple[str, Callable[[], str]]:
         return f"execute {prepared} ({', '.join(sql.Literal(value).as_string() for value in values)})"
 
     calls = CALLS[name]()
-    text = calls[0].statement if len(calls) == 1 else str(calls[0].joined_statement)
+    text = calls[0].statement if len(calls) == 1 else str(calls[0].batch_statement)
     return f"prepare {prepared} as {re.sub('%s', lambda _: f'${next(numbers)}', text)}", execution
 
 

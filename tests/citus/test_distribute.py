@@ -51,7 +51,7 @@ def metadata(connection: Connection) -> list[Any]:
 def outcomes(url: str, issued: list[IssuedKey]) -> list[str]:
     holders = [holder_of(each.api_key) for each in issued]
     charge = Charge("color_match", 3, bytes(32), b"{}")
-    with closing(BatcherThread(url, join=False)) as ledger:
+    with closing(BatcherThread(url, batches=False)) as ledger:
         ledger.start()
         return [
             ledger.run(meter_request(holder, "grown-up-1", charge, str(uuid.uuid4()))).outcome for holder in holders

@@ -12,7 +12,7 @@ from sepu.database import statements
 from sepu.http.errors import ERRORS
 from sepu.http.replies import COMMON_HEADERS
 from sepu.limits import batches, connections, database, images, probes, requests, webhooks, workers
-from sepu.metering.batcher import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS
+from sepu.metering.sending import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS
 
 ROOT = Path(__file__).parents[2]
 FUNCTIONS = statements.functions().text
@@ -127,7 +127,7 @@ NAMED = {
             f"{requests.LENGTH_DIGITS} digits",
             f"{database.BATCH_LOCK_SECONDS:g} s",
         ),
-        *(f"{batches.CALLS} in one", f"{batches.LIMITED_CALLS} requests", f"{batches.RELIEF_SECONDS * 1000:g} ms"),
+        *(f"{batches.CALLS} in one", f"{batches.LIMITED_CALLS} requests", f"{batches.OVERFLOW_SECONDS * 1000:g} ms"),
         *(f"{most * 1000:g} ms" for most in (batches.SLOW_CALL_SECONDS, batches.GATHER_SECONDS)),
     ],
     "docs/develop/architecture.md": [

@@ -16,11 +16,12 @@ from falcon.testing import StartResponseMock, create_environ
 from sepu.http import request
 from sepu.http.app import create_app
 from sepu.http.observers import ReplyObservers
+from sepu.http.replies import Reply
 from sepu.http.responder import SEND, CallbackResponder, Responder, WaitingResponder
 from sepu.http.service import Service
 from sepu.library.release import load_release
 from sepu.metering.callers import Callers
-from sepu.metering.key_format import KeyTags
+from sepu.metering.key_format import Credential, KeyTags
 
 TAGS = bytes(32)
 SECRET = KeyTags(TAGS).new_key("a" * 16)
@@ -112,6 +113,18 @@ def test_an_unforeseen_failure_is_internal_and_keeps_secrets(
     assert "in run" in caplog.text  # where it happened
     assert SECRET not in caplog.text
     assert b"sepu_" not in answer
+
+
+@pytest.mark.parametrize("make", [WaitingResponder, CallbackResponder], ids=["waiting", "by callback"])
+def test_a_fault_in_making_a_reply_is_logged_with_its_account(make: Callable[..., Responder]) -> None:
+    seen: list[tuple[str, int, str | None]] = []
+
+    def observe(request_id: str, reply: Reply, _route: object, credential: Credential | None, *_: object) -> None:
+        seen.append((request_id, reply.status, credential.account_id if credential else None))
+
+    headers = {"Authorization": f"Bearer {SECRET}"}
+    assert ask(make(broken(at_once=False), ReplyObservers(observe)), "GET", "/v1/usage", headers)[0] == 500
+    assert seen == [("the-request-id", 500, "a" * 16)]
 
 
 FORKS = """

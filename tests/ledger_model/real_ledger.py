@@ -71,7 +71,7 @@ class RealLedger:
                 (command,) = asked
                 return [self.connection.execute(command.statement, command.parameters).fetchall()]
             columns = [list(column) for column in zip(*(command.parameters for command in asked), strict=True)]
-            rows = self.connection.execute(str(asked[0].joined_statement).encode(), columns).fetchall()
+            rows = self.connection.execute(str(asked[0].batch_statement).encode(), columns).fetchall()
         except psycopg.Error as error:
             detail = error.diag.message_detail if joined else None
             raise Fails(error.sqlstate or "", int(detail) if detail else None) from error

@@ -73,7 +73,7 @@ def test_another_database_behind_a_pooler_is_noticed_by_a_probe(
     async def scene(batcher: AwaitedBatcher) -> None:
         assert await batcher.ready()
         assert await batcher.run(admit(HOLDER)) == UNAUTHORIZED
-        first = batcher.batches.dispatchers[0].session
+        first = batcher.batches.slots[0].session
         assert batcher.callers.refusal(HOLDER) == UNAUTHORIZED
         connection.execute("update sepu.key_secret set secret = %s", [OTHER])
         key = KeyTags(OTHER).new_key(account_id)

@@ -229,7 +229,7 @@ def test_two_batches_do_not_wait_for_each_other_in_a_circle(
     customers = sorted((make_customer() for _ in range(3)), key=lambda customer: customer.account_id, reverse=True)
     commands = [customer.request() for customer in customers]
     columns = [list(column) for column in zip(*(command.parameters for command in commands), strict=True)]
-    rows = connection.execute(str(commands[0].joined_statement).encode(), columns).fetchall()
+    rows = connection.execute(str(commands[0].batch_statement).encode(), columns).fetchall()
     assert [at for at, *_ in rows] == [3, 2, 1]
 
 

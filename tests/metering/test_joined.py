@@ -35,7 +35,7 @@ Play = Callable[[AwaitedBatcher], Awaitable[T]]
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of commands in each call to the database, as they are sent."""
     # Otherwise a slow machine would send two calls in place of one.
-    monkeypatch.setattr(limits.batches, "RELIEF_SECONDS", 60.0)
+    monkeypatch.setattr(limits.batches, "OVERFLOW_SECONDS", 60.0)
     sent: list[int] = []
     send = Session.send
 
@@ -135,7 +135,7 @@ def test_a_server_that_dies_with_our_message_unread_is_noticed(
                 "select pid from pg_stat_activity where application_name = %s", [name]
             ).fetchall()
             long = customer.request(f"key-{turn}-long", what="x" * 60_000)
-            commands: list[Command[Any]] = [long] + [admit(customer.credential)] * 9
+            commands: list[Command[Any]] = [long, *(admit(customer.credential) for _ in range(9))]
             os.kill(backend, signal.SIGSTOP)
             try:
                 running = asyncio.create_task(together(company, commands))
@@ -181,7 +181,7 @@ def test_a_session_ends_though_its_socket_is_closed_and_its_message_half_sent(da
 def test_a_value_that_cannot_be_read_fails_its_call_at_once(
     database_url: str, statement: LiteralString, customer: Customer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    unreadable = Command(statement, ("infinity",), lambda rows: rows[0][0])
+    unreadable: Command[Any] = Command(statement, ("infinity",), lambda rows: rows[0][0])
 
     async def scene(company: AwaitedBatcher) -> float:
         started = monotonic()
@@ -253,14 +253,14 @@ def test_what_a_callback_raises_keeps_no_answer_from_others(
         def broken(_answer: object) -> None:
             raise ZeroDivisionError(customer.account_id)
 
-        def ask(command: Command[Any]) -> None:
-            company.submit(command, broken)
-            company.submit(command, told.append)
+        def ask(credential: Credential) -> None:
+            company.submit(admit(credential), broken)
+            company.submit(admit(credential), told.append)
             company.probe(broken)
 
         ready = asyncio.create_task(company.ready())
-        for command in (admit(customer.credential), admit(NOBODY)):
-            ask(command)
+        for credential in (customer.credential, NOBODY):
+            ask(credential)
         assert await ready
         assert await company.run(read_usage(customer.credential))
         assert sorted(told) == ["ok", "unauthorized"]

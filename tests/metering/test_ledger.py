@@ -41,8 +41,8 @@ class Gateway:
 
 
 @contextmanager
-def asking(url: str, *, join: bool) -> Iterator[Gateway]:
-    with closing(BatcherThread(url, join=join)) as ledger, ThreadPoolExecutor(12) as pool:
+def asking(url: str, *, batches: bool) -> Iterator[Gateway]:
+    with closing(BatcherThread(url, batches=batches)) as ledger, ThreadPoolExecutor(12) as pool:
         ledger.start()
 
         def run_all(commands: Sequence[Command[Any]]) -> list[Any]:
@@ -52,11 +52,11 @@ def asking(url: str, *, join: bool) -> Iterator[Gateway]:
         yield Gateway(run_all, ledger.ready)
 
 
-joined = partial(asking, join=True)
+joined = partial(asking, batches=True)
 OpenGateway = Callable[[str], AbstractContextManager[Gateway]]
 
 
-@pytest.fixture(params=[joined, partial(asking, join=False)], ids=["joined", "alone"])
+@pytest.fixture(params=[joined, partial(asking, batches=False)], ids=["joined", "alone"])
 def open_gateway(request: pytest.FixtureRequest) -> OpenGateway:
     opened: OpenGateway = request.param
     return opened
@@ -78,9 +78,9 @@ def test_a_made_up_key_locks_and_writes_nothing(connection: Connection, customer
     charge = msgspec.structs.replace(charge, parameters=(*charge.parameters[:1], bytes(32), *charge.parameters[2:]))
     with connection.transaction():
         for command in (charge, admit(made_up), read_usage(made_up)):
-            assert command.joined_statement is not None
+            assert command.batch_statement is not None
             alone = connection.execute(command.statement, command.parameters).fetchall()
-            joined = connection.execute(command.joined_statement, [[each] for each in command.parameters]).fetchall()
+            joined = connection.execute(command.batch_statement, [[each] for each in command.parameters]).fetchall()
             assert joined == [(1, *row) for row in alone]
             assert alone[0][0] == "unauthorized"
         assert connection.execute("select pg_current_xact_id_if_assigned()").fetchone() == (None,)

@@ -22,11 +22,12 @@ from tests.harness.serving import SEPU
 from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.naming import AccountError
+from sepu.database.connection import UnsafeSettingsError
 from sepu.database.migrate import migrate, schema_of_release
 from sepu.database.opening import connect
 from sepu.database.roles import make_role
 from sepu.database.settings import _clocks
-from sepu.metering.commands import PROBE
+from sepu.metering.commands import probe
 
 UNSAFE = {
     "default_transaction_isolation": "repeatable read",
@@ -96,10 +97,10 @@ def test_a_setting_that_breaks_a_promise_is_named_and_no_session_is_used(
         batcher = AwaitedBatcher(make_conninfo(own_url, user=role))
         try:
             assert await batcher.ready()
-            old = batcher.probes.dispatchers[0].session
+            old = batcher.probes.slots[0].session
             inherit(owner, role, setting, value)
-            await batcher.batches.dispatchers[1].open()  # opens another session, as when the first is busy
-            assert not batcher.batches.dispatchers[1].is_connected()
+            with pytest.raises(UnsafeSettingsError):
+                await batcher._open_session()
             assert old is not None
             assert old.is_closed, "it would call the database ready"
             assert not await batcher.ready()
@@ -122,13 +123,13 @@ def test_a_probe_reads_what_has_changed_since_the_session_began(connection: Conn
     """As after a reload, or behind a pooler."""
 
     def probed() -> str | None:
-        return PROBE.read(connection.execute(PROBE.statement).fetchall()).broken_settings
+        return probe().answer(connection.execute(probe().statement).fetchall()).broken_settings
 
     assert probed() is None
     for kept in ("remote_apply", "off"):
         connection.execute(sql.SQL("set synchronous_commit = {}").format(kept))
         assert (probed() is None) is (kept == "remote_apply")
-    found = PROBE.read(connection.execute(PROBE.statement).fetchall())
+    found = probe().answer(connection.execute(probe().statement).fetchall())
     assert (found.has_migrations, found.is_ready) == (True, False)
 
 

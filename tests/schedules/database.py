@@ -281,7 +281,7 @@ class Database:
         self._on_send(session, calls)
         session.calls = calls
         for call in calls:
-            assert statement == (call.command.joined_statement if joined else call.command.statement)
+            assert statement == (call.command.batch_statement if joined else call.command.statement)
             call.state = State.SENT
             call.single = not joined
             call.rows = None

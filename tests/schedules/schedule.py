@@ -17,7 +17,7 @@ from tests.schedules.database import FAULTS, REFUSALS, Call, Database, KeyHash, 
 
 from sepu import limits
 from sepu.metering import failure
-from sepu.metering.batcher import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS, Batcher
+from sepu.metering.batcher import Batcher
 from sepu.metering.callers import REMEMBERED
 from sepu.metering.codec import Rows
 from sepu.metering.commands import (
@@ -31,9 +31,9 @@ from sepu.metering.commands import (
     read_usage,
 )
 from sepu.metering.failure import LedgerUnavailable
-from sepu.metering.fair_queue import FairQueue
 from sepu.metering.key_format import Credential, KeyTags
-from sepu.metering.lanes import BatchLane
+from sepu.metering.queues import Queue
+from sepu.metering.sending import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS
 from sepu.metering.session import SessionLost
 
 # Seconds between checks for overdue calls and late answers.
@@ -64,7 +64,7 @@ class Schedule:
         self._join = random.random() < 0.95
         small = self._mode != "trouble"
         self._latency = random.choice((0.0005, 0.002) if small else (0.0005, 0.005, 0.03))
-        self._relief_seconds = limits.batches.RELIEF_SECONDS if random.random() < 0.7 else 0.04
+        self._overflow_seconds = limits.batches.OVERFLOW_SECONDS if random.random() < 0.7 else 0.04
         self._batch_calls = limits.batches.CALLS if small else random.choice((1, 2, 3, limits.batches.CALLS))
         self._revoked = random.choice(_REVOKED)
         self._names = "abcdef"[: random.choice((1, 2, 2, 3, 3, 4, 6))]
@@ -84,7 +84,7 @@ class Schedule:
         try:
             with (
                 warnings.catch_warnings(action="ignore", category=ResolutionWarning),  # nearly equal instants
-                patch.multiple(limits.batches, CALLS=self._batch_calls, RELIEF_SECONDS=self._relief_seconds),
+                patch.multiple(limits.batches, CALLS=self._batch_calls, OVERFLOW_SECONDS=self._overflow_seconds),
                 patch.object(failure.log, "disabled", new=True),
             ):
                 loop.run_until_complete(self._play())
@@ -109,7 +109,7 @@ class Schedule:
         random, loop = self._random, self._loop
         requests = {name: random.choice((4, 1000, 1000, 1000)) for name in self._names}
         self._database = database = Database(loop, random, requests, self._latency, self._sent, self._told, self._note)
-        self._batcher = Batcher("postgresql://one/sepu", join=self._join, loop=loop, connect=database.connect)
+        self._batcher = Batcher("postgresql://one/sepu", batches=self._join, loop=loop, connect=database.connect)
         until = 1.2 if self._mode == "locked" else random.choice((0.05, 0.2, 0.4, 1.2))
         for _ in range(random.choice((1, 2, 2, 3, 5))):
             self._add_client(until)
@@ -255,21 +255,21 @@ class Schedule:
             self.reached["sent again"] += call.state is State.REFUSED
         batches, singles = self._batcher.batches, self._batcher.singles
         accounts = Counter(call.account for call in calls)
-        for lane in (batches, singles):
-            sessions = [each.session for each in lane.dispatchers if isinstance(each.session, SimulatedSession)]
+        for queue in (batches, singles):
+            sessions = [slot.session for slot in queue.slots if isinstance(slot.session, SimulatedSession)]
             if session not in sessions:
                 continue
             others = {call.account for other in sessions if other is not session for call in other.calls}
             both = accounts.keys() & others
             self._check(not both, "two sessions hold", both)
-            self._check_order(calls, lane.queue)
-            if lane is batches:
-                if isinstance(batches, BatchLane):
-                    self.reached["batch beside another"] += session is batches.relief.session
+            self._check_order(calls, queue)
+            if queue is batches:
+                if self._join:
+                    self.reached["batch beside another"] += session is not batches.slots[0].session
                 self._check(len(calls) <= (self._batch_calls if self._join else 1), "a batch of", len(calls))
                 for call in calls:
                     self._check(self._isolated.get(call.account, 0.0) <= now, call, "is in a batch, and goes alone")
-                self._check_turns(calls, accounts, others, lane.queue)
+                self._check_turns(calls, accounts, others, queue)
             else:
                 self.reached["call that goes alone"] += 1
                 self._check(len(calls) == 1, len(calls), "together, and should go alone")
@@ -278,11 +278,12 @@ class Schedule:
             return
         self._check(not calls, calls, "goes over another's session")
 
-    def _check_order(self, calls: list[Call], queue: FairQueue) -> None:
+    def _check_order(self, calls: list[Call], queue: Queue) -> None:
         """Checks that no earlier call of the account is left behind in the same queue."""
         now = self._loop.time()
         for at, call in enumerate(calls):
-            left = {waiting.command.parameters[1].call for waiting in queue.accounts.get(call.account, ())}
+            waiting = (*queue.ready.get(call.account, ()), *queue.held.get(call.account, ()))
+            left = {command.parameters[1].call for command in waiting}
             for earlier in self._waiting[call.account].values():
                 if earlier is call:
                     break
@@ -293,12 +294,12 @@ class Schedule:
                 overdue = earlier.submitted + limits.database.QUEUE_SECONDS <= now
                 self._check(overdue or earlier not in left, call, "goes before", earlier)
 
-    def _check_turns(self, calls: list[Call], accounts: Counter[str], busy: set[str], queue: FairQueue) -> None:
+    def _check_turns(self, calls: list[Call], accounts: Counter[str], busy: set[str], queue: Queue) -> None:
         """Checks that each account gets its turn."""
         repeated = any(call.state is State.REFUSED for call in calls)
-        for account in queue.accounts.keys() - accounts.keys() - busy:
-            next_command = queue.accounts[account][0].command
-            if next_command.joined_statement is calls[0].command.joined_statement:
+        for account in queue.ready.keys() - accounts.keys() - busy:
+            next_command = queue.ready[account][0]
+            if next_command.batch_statement is calls[0].command.batch_statement:
                 self._check(max(accounts.values()) == 1, account, "waits, and others have two turns:", accounts)
             if not repeated:
                 number = next_command.parameters[1].call.number
@@ -321,11 +322,11 @@ class Schedule:
             return
         for call in calls:
             if call.rows is not None and (code := call.rows[0][0]) in REMEMBERED:
-                self._refused[call.command.key_hash] = code, now
+                self._refused[call.command.credential.key_hash] = code, now
 
     def _is_refused(self, call: Call, code: str) -> bool:
         """Whether the database has just refused its key with this code."""
-        why, at = self._refused.get(call.command.key_hash, ("", -9.0))
+        why, at = self._refused.get(call.command.credential.key_hash, ("", -9.0))
         return why == code and self._loop.time() < at + limits.batches.REFUSED_SECONDS + _LOOK_SECONDS
 
     def _answered(self, call: Call, then: Callable[[], object], answer: object) -> None:
@@ -357,7 +358,7 @@ class Schedule:
                 transaction is not None and transaction.committed and call.rows is not None, call, "was not executed"
             )
             if call.rows is not None:
-                expected = call.command.read(call.rows)
+                expected = call.command.answer(call.rows)
                 self._check(answer == expected, call, "is told", answer, ", and is", expected)
         elif call.single and isinstance(call.error, psycopg.errors.UniqueViolation):
             self._check(answer == Metered("request_in_progress"), call, "is told", answer)

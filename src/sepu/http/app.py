@@ -1,7 +1,7 @@
 """Makes the Falcon application: one set of resources and one route table for every worker.
 
-A resource checks its request and passes the decision to the responder. Depending on the worker, the responder waits for
-the ledger or gets a callback. Falcon handles routing, methods and errors.
+A resource's endpoint decides on its request, and the responder answers it. Depending on the worker, the responder waits
+for the ledger or gets a callback. Falcon handles routing, methods and errors.
 """
 
 from typing import Any

@@ -1,15 +1,12 @@
 """Decides on requests to four endpoints: each checks a request in the contract's order, without I/O.
 
-An endpoint answers immediately (`Reply`), or names the command for the ledger and how to use its answer (`Pending`).
+An endpoint answers immediately (`Reply`), or with the command for the ledger, whose answer is the reply.
 Invalid input is refused only after the ledger has admitted the request, because the account and the abuse limit come
 first.
 """
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from functools import partial
-from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -32,23 +29,9 @@ from sepu.metering.meters import METERS
 from sepu.operations.match import Matcher, MatchInput, parse_match
 from sepu.operations.search import Searcher, parse_search
 
-T = TypeVar("T")
-
 _BEARER = re.compile(r"bearer +(\S+)", re.ASCII | re.IGNORECASE)
 _KEY_FORM = re.compile(r"[A-Za-z0-9._:-]{8,128}", re.ASCII)
 
-
-class Pending(msgspec.Struct, Generic[T], frozen=True):
-    """Holds a command for the ledger, its caller, how to reply to the answer, and the reply if there is none."""
-
-    credential: Credential
-    command: Command[T]
-    conclude: Callable[[T], Reply]
-    unavailable: Reply
-
-
-# Callers use a Pending as a whole, so the type of its answer does not matter to them.
-Decision = Reply | Pending[Any]
 
 # An unknown meter fails here, when the service starts.
 _MATCH = METERS["color_match"]
@@ -74,28 +57,16 @@ def _idempotency_key(head: TimedRequest) -> str:
     return key
 
 
-# A command, and the function that turns its answer into the reply.
-Question = tuple[Command[T], Callable[[T], Reply]]
-
-
-def _admitted(credential: Credential, reply: Reply) -> Question[str]:
-    """Returns the question whether a request is admitted. If it is, the answer becomes `reply`."""
-    return admit(credential), lambda outcome: reply if outcome == "ok" else error(outcome)
-
-
-def _refused(credential: Credential, refusal: InputError) -> Question[str]:
-    """Returns the question whether a request is admitted. If it is, its input is refused."""
-    return _admitted(credential, error(refusal.code, pointer=refusal.pointer))
-
-
-def _metered_reply(charge: Charge, metered: Metered) -> Reply:
+def _metered_reply(metered: Metered) -> Reply:
     """Returns the reply: the body of this charge or of an earlier one, or the refusal."""
-    usage = "" if metered.usage is None else usage_headers(metered.usage)
+    usage = metered.usage
+    if usage is None:
+        return error(metered.outcome)
     if metered.body is None:
-        return error(metered.outcome, usage)
+        return error(metered.outcome, usage_headers(usage))
     if metered.outcome == "replayed":
-        return Reply(200, usage + _REPLAYED, metered.body, meter=charge.meter, replayed=True)
-    return Reply(200, usage, metered.body, meter=charge.meter, units=charge.units)
+        return Reply(200, usage_headers(usage) + _REPLAYED, metered.body, meter=usage.meter, replayed=True)
+    return Reply(200, usage_headers(usage), metered.body, meter=usage.meter, units=metered.units)
 
 
 class Endpoint(ABC):
@@ -103,8 +74,8 @@ class Endpoint(ABC):
 
     unavailable = _LEDGER_DOWN
 
-    def decide(self, head: TimedRequest, body: bytes, callers: Callers) -> Decision:
-        """Returns the reply, or the command for the ledger. `body` needs at most one byte beyond the limit.
+    def decide(self, head: TimedRequest, body: bytes, callers: Callers) -> Reply | Command[Reply]:
+        """Returns the reply, or the command whose answer it is. `body` needs at most one byte beyond the limit.
 
         Computes nothing before the key is recognised, and nothing for a key that the ledger has just refused.
         """
@@ -117,12 +88,15 @@ class Endpoint(ABC):
             return _UNAUTHORIZED
         if (code := callers.refusal(credential)) is not None:
             return msgspec.structs.replace(error(code), credential=credential)
-        command, reply_to = self._question(credential, head, body)
-        return Pending(credential, command, reply_to, self.unavailable)
+        return self._command(credential, head, body)
 
     @abstractmethod
-    def _question(self, credential: Credential, head: TimedRequest, body: bytes) -> Question[Any]:
-        """Returns what to ask the ledger about a request. The ledger has not accepted the key yet."""
+    def _command(self, credential: Credential, head: TimedRequest, body: bytes) -> Command[Reply]:
+        """Returns the command for a request. The ledger has not accepted the key yet."""
+
+    def _admitted(self, credential: Credential, reply: Reply) -> Command[Reply]:
+        """Returns the command that admits a request. If the ledger does, the answer is `reply`."""
+        return admit(credential, lambda outcome: reply if outcome == "ok" else error(outcome), self.unavailable)
 
 
 class LibraryEndpoint(Endpoint):
@@ -131,18 +105,15 @@ class LibraryEndpoint(Endpoint):
     def __init__(self, metadata: bytes) -> None:
         self._reply = Reply(200, body=metadata)
 
-    def _question(self, credential: Credential, head: TimedRequest, body: bytes) -> Question[str]:  # noqa: ARG002
-        """Admits the request. The answer is the same for everyone."""
-        return _admitted(credential, self._reply)
+    def _command(self, credential: Credential, head: TimedRequest, body: bytes) -> Command[Reply]:  # noqa: ARG002
+        return self._admitted(credential, self._reply)
 
 
 class UsageEndpoint(Endpoint):
     """Answers GET /v1/usage."""
 
-    def _question(self, credential: Credential, head: TimedRequest, body: bytes) -> Question[UsageReport]:  # noqa: ARG002
-        """Admits and reads the usage of each meter."""
-
-        def conclude(report: UsageReport) -> Reply:
+    def _command(self, credential: Credential, head: TimedRequest, body: bytes) -> Command[Reply]:  # noqa: ARG002
+        def reply(report: UsageReport) -> Reply:
             if report.outcome != "ok":
                 return error(report.outcome)
             # The outcome is ok, so the account is active.
@@ -155,7 +126,7 @@ class UsageEndpoint(Endpoint):
             }
             return Reply(200, body=msgspec.json.encode(body))
 
-        return read_usage(credential), conclude
+        return read_usage(credential, reply, self.unavailable)
 
 
 class MeteredEndpoint(Endpoint):
@@ -163,14 +134,13 @@ class MeteredEndpoint(Endpoint):
 
     unavailable = _COMMIT_FAILED
 
-    def _question(self, credential: Credential, head: TimedRequest, body: bytes) -> Question[Any]:
-        """Asks to charge, or to refuse the input."""
+    def _command(self, credential: Credential, head: TimedRequest, body: bytes) -> Command[Reply]:
         try:
             key = _idempotency_key(head)
             charge = self._charge(head, body)
         except InputError as refusal:
-            return _refused(credential, refusal)
-        return meter_request(credential, key, charge, head.request_id), partial(_metered_reply, charge)
+            return self._admitted(credential, error(refusal.code, pointer=refusal.pointer))
+        return meter_request(credential, key, charge, head.request_id, _metered_reply, self.unavailable)
 
     @abstractmethod
     def _charge(self, head: TimedRequest, body: bytes) -> Charge:

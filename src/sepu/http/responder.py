@@ -1,22 +1,20 @@
-"""Turns decisions into responses, either by waiting for the ledger or in a callback from it."""
+"""Answers requests, either by waiting for the ledger or in a callback from it."""
 
 import logging
 import traceback
 from abc import ABC, abstractmethod
 from functools import partial
-from typing import Any
 
 import falcon
 
 from sepu.http.observers import ReplyObservers
 from sepu.http.replies import COMMON_HEADERS, Reply, error, header_lines, header_pairs
 from sepu.http.request import IDEMPOTENCY_KEY, TRACEPARENT, TimedRequest, trace_id
-from sepu.http.request_checks import Decision, Pending
 from sepu.http.routes import ALLOW
 from sepu.metering.batcher import Batcher
 from sepu.metering.batcher_thread import BatcherThread
 from sepu.metering.callers import Callers
-from sepu.metering.failure import LedgerUnavailable
+from sepu.metering.commands import Command
 from sepu.metering.key_format import Credential
 
 log = logging.getLogger("sepu.http")
@@ -36,8 +34,8 @@ class Responder(ABC):
         self._observers = observers or ReplyObservers()
 
     @abstractmethod
-    def respond(self, decision: Decision, req: TimedRequest, resp: falcon.Response) -> None:
-        """Answers a request by its decision."""
+    def respond(self, decided: Reply | Command[Reply], req: TimedRequest, resp: falcon.Response) -> None:
+        """Answers a request with a reply, or with the ledger's answer to a command."""
 
     @abstractmethod
     def respond_readiness(self, req: TimedRequest, resp: falcon.Response) -> None:
@@ -51,18 +49,11 @@ class Responder(ABC):
         """Answers after an exception: one that Falcon raised for a route or method, or an internal error."""
         self._send(_reply_to(raised, req), req, resp)
 
-    def _conclude(self, pending: Pending[Any], req: TimedRequest, resp: falcon.Response | None, answer: Any) -> None:  # noqa: ANN401
-        """Answers according to the ledger's answer, or to an exception instead."""
-        if isinstance(answer, LedgerUnavailable):
-            reply = pending.unavailable
-        elif isinstance(answer, Exception):
-            reply = _reply_to(answer, req)
-        else:
-            try:
-                reply = pending.conclude(answer)
-            except Exception as raised:
-                reply = _reply_to(raised, req)
-        self._send(reply, req, resp, pending.credential)
+    def _answer(
+        self, credential: Credential, req: TimedRequest, resp: falcon.Response | None, answer: Reply | Exception
+    ) -> None:
+        """Answers with a command's answer."""
+        self._send(_reply_to(answer, req) if isinstance(answer, Exception) else answer, req, resp, credential)
 
     def _send(
         self, reply: Reply, req: TimedRequest, resp: falcon.Response | None, credential: Credential | None = None
@@ -82,16 +73,17 @@ class WaitingResponder(Responder):
         super().__init__(ledger.callers, observers)
         self._ledger = ledger
 
-    def respond(self, decision: Decision, req: TimedRequest, resp: falcon.Response) -> None:
-        """Answers a request by its decision."""
-        if isinstance(decision, Reply):
-            self._send(decision, req, resp, decision.credential)
+    def respond(self, decided: Reply | Command[Reply], req: TimedRequest, resp: falcon.Response) -> None:
+        """Answers a request with a reply, or with the ledger's answer to a command."""
+        if isinstance(decided, Reply):
+            self._send(decided, req, resp, decided.credential)
             return
+        answer: Reply | Exception
         try:
-            answer: Any = self._ledger.run(decision.command)
-        except LedgerUnavailable as unavailable:
-            answer = unavailable
-        self._conclude(decision, req, resp, answer)
+            answer = self._ledger.run(decided)
+        except Exception as raised:
+            answer = raised
+        self._answer(decided.credential, req, resp, answer)
 
     def respond_readiness(self, req: TimedRequest, resp: falcon.Response) -> None:
         """Answers whether a charge can be committed now."""
@@ -112,12 +104,12 @@ class CallbackResponder(Responder):
         super().__init__(ledger.callers, observers)
         self._ledger = ledger
 
-    def respond(self, decision: Decision, req: TimedRequest, resp: falcon.Response) -> None:  # noqa: ARG002
-        """Answers a request by its decision, now or later."""
-        if isinstance(decision, Reply):
-            self._send(decision, req, None, decision.credential)
+    def respond(self, decided: Reply | Command[Reply], req: TimedRequest, resp: falcon.Response) -> None:  # noqa: ARG002
+        """Answers a request with a reply, or with the ledger's answer to a command, now or later."""
+        if isinstance(decided, Reply):
+            self._send(decided, req, None, decided.credential)
         else:
-            self._ledger.submit(decision.command, partial(self._conclude, decision, req, None))
+            self._ledger.submit(decided, partial(self._answer, decided.credential, req, None))
 
     def respond_readiness(self, req: TimedRequest, resp: falcon.Response) -> None:  # noqa: ARG002
         """Answers whether a charge can be committed now."""

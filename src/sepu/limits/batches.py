@@ -9,7 +9,7 @@ ISOLATED_SECONDS = 1.0
 UNANSWERED_SECONDS = 10.0
 # After this time under way, a batch lets another start. A usual one takes some milliseconds: two at a time would be
 # smaller, and slower together.
-RELIEF_SECONDS = 0.01
+OVERFLOW_SECONDS = 0.01
 # A batch that took longer per call has waited for a lock, a disk or a standby. So the next one waits for the same
 # clients: for this share of the batch's time, and at most this long.
 SLOW_CALL_SECONDS = 0.001

@@ -12,8 +12,7 @@ from sepu import limits
 from sepu.metering.batcher import Batcher
 from sepu.metering.callers import Callers
 from sepu.metering.commands import Command
-from sepu.metering.failure import LedgerUnavailable, report_failure, report_fault
-from sepu.metering.fair_queue import Done
+from sepu.metering.failure import report_failure, report_fault
 from sepu.metering.observer import LedgerObserver
 
 T = TypeVar("T")
@@ -26,13 +25,13 @@ class BatcherThread:
         self,
         database_url: str,
         *,
-        join: bool = True,
+        batches: bool = True,
         observer: LedgerObserver | None = None,
         died: Callable[[], None] = lambda: None,
     ) -> None:
         """Takes the batcher's settings. The thread calls `died` if its event loop fails."""
         self._url = database_url
-        self._join = join
+        self._batches = batches
         self._observer = observer or LedgerObserver()
         self._died = died
         self._started: SimpleQueue[bool] = SimpleQueue()
@@ -60,9 +59,10 @@ class BatcherThread:
         """Runs one command.
 
         Raises:
-            LedgerUnavailable: the database failed, or did not answer in time.
+            LedgerUnavailable: the database failed, or did not answer in time, and the command has no answer for this.
+            Exception: the answer could not be made.
         """
-        answer: Any = self._ask(lambda done: self._batcher.submit(command, done))
+        answer: Any = self._ask(lambda done: self._batcher.submit(command, done), command.unanswered)
         if isinstance(answer, Exception):
             raise answer
         result: T = answer
@@ -70,14 +70,14 @@ class BatcherThread:
 
     def ready(self) -> bool:
         """Returns whether a charge could be committed now. Caches the result for a second."""
-        return self._ask(lambda done: self._batcher.probe(done)) is True
+        return self._ask(lambda done: self._batcher.probe(done), lambda: False) is True
 
     @property
     def callers(self) -> Callers:
         """Returns what this worker knows about callers. The thread must have started."""
         return self._batcher.callers
 
-    def _ask(self, ask: Callable[[Done], None]) -> object:
+    def _ask(self, ask: Callable[[Callable[[object], None]], None], unanswered: Callable[[], object]) -> object:
         """Calls `ask` in the batcher's thread, and waits slightly longer than the batcher may take to answer."""
         answers: SimpleQueue[object] = SimpleQueue()
 
@@ -95,10 +95,10 @@ class BatcherThread:
                 + limits.database.THREAD_SECONDS
             )
         except RuntimeError:  # the loop is closed
-            return LedgerUnavailable()
+            return unanswered()
         except Empty as error:
             report_failure(error, self._observer)
-            return LedgerUnavailable()
+            return unanswered()
 
     def _run(self) -> None:
         # Only the main thread handles signals.
@@ -115,7 +115,7 @@ class BatcherThread:
 
     async def _serve(self) -> None:
         self._closing = asyncio.Event()
-        self._batcher = Batcher(self._url, join=self._join, observer=self._observer)
+        self._batcher = Batcher(self._url, batches=self._batches, observer=self._observer)
         await self._batcher.open()
         self._started.put(True)
         while not self._closing.is_set():

@@ -7,6 +7,7 @@ import msgspec
 
 from sepu.database import migrate, statements
 from sepu.metering.codec import Row
+from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.key_format import Credential
 from sepu.metering.meters import Usage, usages
 
@@ -25,12 +26,13 @@ class Charge(msgspec.Struct, frozen=True):
 class Metered(msgspec.Struct, frozen=True):
     """The outcome of a metered request: `charged`, `replayed`, or the contract's code for the refusal.
 
-    `usage` is set for `charged`, `replayed` and `quota_exceeded`; `body` is set for the first two.
+    `usage` is set for `charged`, `replayed` and `quota_exceeded`; `body` and the request's units for the first two.
     """
 
     outcome: str
     usage: Usage | None = None
     body: bytes | None = None
+    units: int = 0
 
 
 class UsageReport(msgspec.Struct, frozen=True):
@@ -58,67 +60,92 @@ class Probed(msgspec.Struct, frozen=True):
         return self.has_migrations and self.broken_settings is None
 
 
-class Command(msgspec.Struct, Generic[T], frozen=True):
-    """One statement for the ledger.
+def _unchanged(outcome: Any) -> Any:  # noqa: ANN401
+    return outcome
 
-    `refused` turns a refusal's code into an answer. `on_duplicate` is the answer to a unique violation: another
-    request has just stored this idempotency key. `joined_statement` takes each parameter as an array of values.
-    Its rows begin with the call's 1-based position; a call's rows are adjacent.
+
+class Command(msgspec.Struct, Generic[T], eq=False):
+    """One call of the ledger, from the endpoint that makes it to its answer.
+
+    `read` turns rows into an outcome, `refusal` a refusal's code; `reply` turns the outcome into the caller's answer.
+    The code `on_duplicate` is for a unique violation: another request has just stored this idempotency key.
+    `batch_statement` takes each parameter as an array of values. Its rows begin with the command's 1-based position; a
+    command's rows are adjacent.
     """
 
     statement: LiteralString
     parameters: tuple[Any, ...]
-    read: Callable[[Sequence[Row]], T]
-    joined_statement: LiteralString | None = None
-    refused: Callable[[str], Any] = str
-    on_duplicate: T | None = None
+    read: Callable[[Sequence[Row]], Any]
+    credential: Credential = Credential("", b"")
+    reply: Callable[[Any], T] = _unchanged
+    unavailable: T | None = None
+    """The answer if the ledger does not answer; None raises `LedgerUnavailable` instead."""
+    batch_statement: LiteralString | None = None
+    refusal: Callable[[str], Any] = str
+    on_duplicate: str | None = None
+    done: Callable[[Any], object] = _unchanged
+    """Takes the answer, or an exception instead. Whoever submits the command sets it."""
+    latest: float = 0.0
+    """When the command fails if it has not been sent, on the loop's clock."""
 
-    @property
-    def account(self) -> str:
-        """Returns the caller's account, the first parameter; empty if there is none."""
-        account: str = self.parameters[0] if self.parameters else ""
-        return account
+    def answer(self, rows: Sequence[Row]) -> T:
+        """Returns the answer to these rows."""
+        return self.reply(self.read(rows))
 
-    @property
-    def key_hash(self) -> bytes:
-        """Returns the hash of the caller's key, the second parameter."""
-        found: bytes = self.parameters[1]
-        return found
+    def refused(self, code: str) -> T:
+        """Returns the answer to a refusal."""
+        return self.reply(self.refusal(code))
+
+    def unanswered(self) -> T | LedgerUnavailable:
+        """Returns the answer if the ledger does not answer."""
+        return LedgerUnavailable() if self.unavailable is None else self.unavailable
 
 
 # Outcomes (the first column of each row) that the batcher acts on.
 RATE_LIMITED = "rate_limited"
 UNAUTHORIZED = "unauthorized"
-_IN_PROGRESS = Metered("request_in_progress")
+_IN_PROGRESS = "request_in_progress"
 
 _ADMIT = statements.statement("admit")
-_ADMIT_EACH = statements.statement("admit_each")
+_ADMIT_BATCH = statements.statement("admit_each")
 _READ_USAGE = statements.statement("read_usage")
-_READ_USAGE_EACH = statements.statement("read_usage_each")
+_READ_USAGE_BATCH = statements.statement("read_usage_each")
 _METER_REQUEST = statements.statement("meter_request")
-_METER_REQUEST_EACH = statements.statement("meter_request_each")
+_METER_REQUEST_BATCH = statements.statement("meter_request_each")
+_PROBE = statements.statement("probe")
 
 
-def admit(credential: Credential) -> Command[str]:
-    """Admits a request that charges nothing. The answer is `ok` or the contract's code for the refusal."""
+def admit(credential: Credential, reply: Callable[[str], Any] = _unchanged, unavailable: object = None) -> Command[Any]:
+    """Admits a request that charges nothing. The outcome is `ok` or the contract's code for the refusal."""
     parameters = (credential.account_id, credential.key_hash)
-    return Command(_ADMIT, parameters, _read_value, _ADMIT_EACH)
+    return Command(_ADMIT, parameters, _read_value, credential, reply, unavailable, _ADMIT_BATCH)
 
 
-def read_usage(credential: Credential) -> Command[UsageReport]:
+def read_usage(
+    credential: Credential, reply: Callable[[UsageReport], Any] = _unchanged, unavailable: object = None
+) -> Command[Any]:
     """Reads the account's usage in the current period: one `Usage` for each meter."""
     parameters = (credential.account_id, credential.key_hash)
-    return Command(_READ_USAGE, parameters, _read_usage_report, _READ_USAGE_EACH, UsageReport)
+    return Command(
+        _READ_USAGE, parameters, _read_usage_report, credential, reply, unavailable, _READ_USAGE_BATCH, UsageReport
+    )
 
 
-def meter_request(credential: Credential, idempotency_key: str, charge: Charge, request_id: str) -> Command[Metered]:
+def meter_request(
+    credential: Credential,
+    idempotency_key: str,
+    charge: Charge,
+    request_id: str,
+    reply: Callable[[Metered], Any] = _unchanged,
+    unavailable: object = None,
+) -> Command[Any]:
     """Charges and stores the result, replays a stored one, or refuses, in one transaction. `request_id` is a UUID."""
 
     def read(rows: Sequence[Row]) -> Metered:
         ((outcome, period, limit, committed, reserved, body),) = rows
         if period is None:
             return Metered(outcome)
-        return Metered(outcome, Usage(period, charge.meter, limit, committed, reserved), body)
+        return Metered(outcome, Usage(period, charge.meter, limit, committed, reserved), body, charge.units)
 
     parameters = (
         credential.account_id,
@@ -130,7 +157,22 @@ def meter_request(credential: Credential, idempotency_key: str, charge: Charge, 
         charge.body,
         request_id,
     )
-    return Command(_METER_REQUEST, parameters, read, _METER_REQUEST_EACH, Metered, _IN_PROGRESS)
+    return Command(
+        _METER_REQUEST,
+        parameters,
+        read,
+        credential,
+        reply,
+        unavailable,
+        _METER_REQUEST_BATCH,
+        Metered,
+        _IN_PROGRESS,
+    )
+
+
+def probe() -> Command[Probed]:
+    """Finds out whether a charge could be committed now, and which database this is."""
+    return Command(_PROBE, (), _read_probed)
 
 
 def needed_schema() -> str:
@@ -153,6 +195,3 @@ def _read_usage_report(rows: Sequence[Row]) -> UsageReport:
     if outcome != "ok":
         return UsageReport(outcome)
     return UsageReport(outcome, plan_id, usages(period, [row[3:] for row in rows]))
-
-
-PROBE = Command(statements.statement("probe"), (), _read_probed)

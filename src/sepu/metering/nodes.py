@@ -3,21 +3,17 @@
 The charges of the accounts on a node commit there. The coordinator's probe does not show whether they can.
 """
 
+import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+
+import psycopg
 
 from sepu import limits
 from sepu.database import statements
-from sepu.database.nodes import NO_ANSWER, NodeFailure, NodeState, read_state, split_node
-from sepu.metering.codec import Row, Rows
-from sepu.metering.commands import Command
-from sepu.metering.failure import LedgerUnavailable
-from sepu.metering.fair_queue import PendingCall
-from sepu.metering.lanes import Lane
+from sepu.database.nodes import NO_ANSWER, NodeFailure, read_state, split_node
 from sepu.metering.observer import LedgerObserver
-from sepu.metering.session import SessionLost
+from sepu.metering.session import Session, SessionLost
 
 log = logging.getLogger("sepu.ledger")
 
@@ -26,65 +22,64 @@ _QUERY_STATE = statements.statement("query_state")
 
 
 class NodeWatch:
-    """Sends a call for each node over a lane, and reports what they answered once all are settled."""
+    """Looks at one node after the other, and reports what they answered once all have."""
 
-    def __init__(self, time: Callable[[], float], observer: LedgerObserver) -> None:
-        self.lane: Lane
-        self._time = time
+    def __init__(
+        self, open_session: Callable[[], Awaitable[Session]], loop: asyncio.AbstractEventLoop, observer: LedgerObserver
+    ) -> None:
+        self._open_session = open_session
+        self._loop = loop
         self._observer = observer
         self._looked_at = float("-inf")
-        self._waiting = 0
-        self._problems: dict[str, NodeFailure | None] = {}  # by node; None if charges can commit there
+        self._looking: asyncio.Task[None] | None = None
 
     def look_if_due(self, nodes: Sequence[str]) -> None:
         """Looks at these nodes, unless it did so lately or is doing so."""
-        now = self._time()
-        if self._waiting or not nodes or now - self._looked_at < limits.probes.NODES_SECONDS:
-            return
-        self._looked_at = now
-        self._waiting = len(nodes)
-        self._problems = {}
-        for node in nodes:
-            self._observer.command_began()
-            done = partial(self._answered, node)
-            self.lane.add(PendingCall(_look_at(node), done, now + limits.probes.NODES_SECONDS))
+        now = self._loop.time()
+        is_looking = self._looking is not None and not self._looking.done()
+        if nodes and not is_looking and now - self._looked_at >= limits.probes.NODES_SECONDS:
+            self._looked_at = now
+            self._looking = self._loop.create_task(self._look(nodes))
 
-    def settle(self, calls: Sequence[PendingCall], outcome: Rows | Exception, _: bool) -> None:
-        """Gives a call its answer. The lane calls this."""
-        self._observer.command_ended()
-        for call in calls:
-            call.done(outcome if isinstance(outcome, Exception) else call.command.read(outcome))
+    async def close(self) -> None:
+        """Ends a look."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
 
-    def _answered(self, node: str, answer: object) -> None:
-        self._waiting -= 1
-        match answer:
-            case NodeState(broken=broken):
-                self._problems[node] = _unsafe(broken) if broken else None
-            case NodeFailure():
-                self._problems[node] = answer
-            case SessionLost():
-                self._problems[node] = NO_ANSWER
-            case LedgerUnavailable():
-                pass  # there was no session with the coordinator, so nothing is known of the node
-            case Exception() as error:
-                self._problems[node] = NodeFailure("error", type(error).__name__)
-        if (problem := self._problems.get(node)) is not None:
-            log.error("node %s: %s", node, problem.reason)
-        if not self._waiting:
-            self._observer.looked_at_nodes(
-                {each: "" if found is None else found.kind for each, found in self._problems.items()}
-            )
+    async def _look(self, nodes: Sequence[str]) -> None:
+        problems: dict[str, str] = {}
+        session: Session | None = None
+        try:
+            for node in nodes:
+                if session is None or session.is_closed:
+                    session = await self._open_session()
+                problem = await _look_at(node, session)
+                problems[node] = "" if problem is None else problem.kind
+                if problem is not None:
+                    log.error("node %s: %s", node, problem.reason)
+        except (psycopg.Error, TimeoutError):
+            pass  # there was no session with the coordinator, so nothing is known of the other nodes
+        finally:
+            if session is not None:
+                session.close()
+        self._observer.looked_at_nodes(problems)
+
+
+async def _look_at(node: str, session: Session) -> NodeFailure | None:
+    """Returns what keeps a node from committing charges; None if nothing does."""
+    outcome = await session.ask(_LOOK_AT_NODE, (*split_node(node), _QUERY_STATE, ""))
+    if isinstance(outcome, SessionLost):
+        return NO_ANSWER
+    if isinstance(outcome, Exception):
+        return NodeFailure("error", type(outcome).__name__)
+    ((succeeded, result),) = outcome
+    found = read_state(succeeded, result)
+    if isinstance(found, NodeFailure):
+        return found
+    return _unsafe(found.broken) if found.broken else None
 
 
 def _unsafe(broken: Sequence[tuple[str, str, str, str]]) -> NodeFailure:
     reasons = (f"{name} is {value} instead of {needed}" for name, value, needed, _ in broken)
     return NodeFailure(", ".join(name for name, *_ in broken), f"{', '.join(reasons)}; see: sepu db check")
-
-
-def _look_at(node: str) -> Command[Any]:
-    return Command(_LOOK_AT_NODE, (*split_node(node), _QUERY_STATE, ""), _read_look)
-
-
-def _read_look(rows: Sequence[Row]) -> NodeState | NodeFailure:
-    ((succeeded, result),) = rows
-    return read_state(succeeded, result)

@@ -83,19 +83,24 @@ class Session:
             TimeoutError: the server does not accept the connection in time.
         """
         session = cls(await hosts.connect_async(), seconds)
-        answered: asyncio.Future[Rows | Exception] = asyncio.get_running_loop().create_future()
+        statement, milliseconds = statements.statement("begin_session"), round(limits.database.STANDBY_SECONDS * 1000)
+        try:
+            session.key_secret = _key_secret(await session.ask(statement, [milliseconds]))
+        except BaseException:
+            session.close()
+            raise
+        return session
+
+    async def ask(self, statement: LiteralString, parameters: Sequence[Any]) -> Rows | Exception:
+        """Sends a statement like `send`, and waits for its outcome."""
+        answered: asyncio.Future[Rows | Exception] = self._loop.create_future()
 
         def settle(outcome: Rows | Exception) -> None:
             if not answered.done():  # a cancelled future is done too
                 answered.set_result(outcome)
 
-        session.send(statements.statement("begin_session"), [round(limits.database.STANDBY_SECONDS * 1000)], settle)
-        try:
-            session.key_secret = _key_secret(await answered)
-        except BaseException:
-            session.close()
-            raise
-        return session
+        self.send(statement, parameters, settle)
+        return await answered
 
     def is_over(self) -> bool:
         """Returns whether the session is over, for example after a server restart. Uses only the socket.

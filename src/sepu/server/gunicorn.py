@@ -63,7 +63,7 @@ class Settings:
     worker: Worker
     database_url: str
     trusted_proxies: tuple[Network, ...] = ()
-    join: bool = True  # requests share database calls
+    batches: bool = True  # requests share database calls
     metrics_bind: str | None = None  # `HOST:PORT`
     idle_seconds: int = limits.connections.IDLE_SECONDS
 
@@ -176,12 +176,12 @@ class Server(Application):
 
     def load(self) -> Callable[..., Any]:
         """Returns the application; gunicorn calls it in each worker."""
-        url, join = self._settings.database_url, self._settings.join
+        url, batches = self._settings.database_url, self._settings.batches
         if self._settings.worker == "uvloop":
             loop = asyncio.get_event_loop()
-            self.batcher = Batcher(url, join=join, observer=self._counts, loop=loop)
+            self.batcher = Batcher(url, batches=batches, observer=self._counts, loop=loop)
             return create_app(self._service, CallbackResponder(self.batcher, self.observers))
-        self._batcher_thread = BatcherThread(url, join=join, observer=self._counts, died=self._die)
+        self._batcher_thread = BatcherThread(url, batches=batches, observer=self._counts, died=self._die)
         self._batcher_thread.start()
         return create_app(self._service, WaitingResponder(self._batcher_thread, self.observers))
 
