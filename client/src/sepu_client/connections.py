@@ -8,16 +8,13 @@ import time
 from collections import deque
 from collections.abc import Callable
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from sepu_client.address import Route
 from sepu_client.messages import Lost
 
 if TYPE_CHECKING:
     import asyncio
-
-    from sepu_client.asyncio_connection import AsyncioConnection
-    from sepu_client.socket_connection import SocketConnection
 
 IDLE_SECONDS = 30.0  # the service closes after 75, and many firewalls and balancers forget after 60
 
@@ -57,7 +54,18 @@ _UNKNOWN_NAME = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NON
 
 Address = tuple[socket.AddressFamily, Any]
 
-C = TypeVar("C", bound="SocketConnection | AsyncioConnection")
+
+class Connection(Protocol):
+    """What a client keeps of a connection between two calls."""
+
+    def is_usable(self) -> bool:
+        """Returns whether a call may use it."""
+
+    def close(self) -> None:
+        """Ends it."""
+
+
+C = TypeVar("C", bound=Connection)
 
 
 class Connections(Generic[C]):

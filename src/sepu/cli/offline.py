@@ -26,12 +26,12 @@ from sepu.cli.command import refuse_idle
 from sepu.cli.output import check_output, echo, progress, terminal_width
 from sepu.cli.palette_formats import WRITERS, Entry, Source, row
 from sepu.library.collection import UnknownNameError
-from sepu.library.display import Line, Lines, line_of
+from sepu.library.display import Line, Lines
 from sepu.library.images import Pixels, nearest_places, read_image
 from sepu.library.palette_entries import PaletteError, PaletteWarning
 from sepu.library.palette_files import read_palette
 from sepu.library.parsing import ColorError, Rgb, parse_color
-from sepu.library.records import Record, hex_of, is_in_srgb, rgb_of
+from sepu.library.records import Record, hex_of, is_in_srgb, line_of, rgb_of
 from sepu.library.release import load_release
 from sepu.printable import printable
 from sepu.shell import as_given, file_fault, in_threes, no_formula

@@ -22,6 +22,7 @@ from sepu.library.records import (
     NamedColor,
     Records,
     is_in_srgb,
+    line_of,
     with_measure,
 )
 
@@ -183,7 +184,7 @@ class Collection(Generic[R, M, S]):
         return Records(with_measure(self._share, self.records[place], float(shares[place])) for place in order[:top])
 
     def _repr_html_(self) -> str:
-        return html(self.records)
+        return html(map(line_of, self.records))
 
     def __rich__(self) -> object:
         """Returns a table; rich calls it."""

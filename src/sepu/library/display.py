@@ -1,10 +1,9 @@
 """Shows colours to people: as HTML in notebooks, as a table in terminals."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
-from sepu.library.records import NamedColor, Record
 from sepu.printable import printable
 
 if TYPE_CHECKING:
@@ -14,21 +13,6 @@ if TYPE_CHECKING:
 
 _CELL = "padding:.2em .8em .2em 0;text-align:left"
 _SWATCH = "display:inline-block;width:3em;height:1.4em;border:1px solid #8888"
-
-
-def html(records: Sequence[NamedColor]) -> str:
-    """Returns an HTML table that needs no style sheet."""
-    rows = [
-        (
-            f'<span style="{_SWATCH};background:{line.hex}"></span>',
-            *map(escape, filter(None, (line.zh, line.pinyin, line.en))),
-            line.hex,
-            line.measure,
-        )
-        for line in map(line_of, records)
-    ]
-    cells = ("".join(f'<td style="{_CELL}">{cell}</td>' for cell in row) for row in rows)
-    return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
 
 
 class Line(NamedTuple):
@@ -42,17 +26,24 @@ class Line(NamedTuple):
     reliability: str = ""
 
 
+def html(lines: Iterable[Line]) -> str:
+    """Returns an HTML table that needs no style sheet."""
+    rows = [
+        (
+            f'<span style="{_SWATCH};background:{line.hex}"></span>',
+            *map(escape, filter(None, (line.zh, line.pinyin, line.en))),
+            line.hex,
+            line.measure,
+        )
+        for line in lines
+    ]
+    cells = ("".join(f'<td style="{_CELL}">{cell}</td>' for cell in row) for row in rows)
+    return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+
+
 # Least important first. A colour keeps a name.
 _DROPPED = ("reliability", "pinyin", "en", "measure")
 _DROPPED_WITHOUT_ZH = ("measure",)
-
-
-def line_of(record: NamedColor) -> Line:
-    """Returns the line of a colour."""
-    if not isinstance(record, Record):
-        return Line(record.hex, record.measure, en=record.label)
-    name = record.name
-    return Line(record.hex, record.measure, name.zh, name.pinyin, name.en, record.reliability)
 
 
 class Lines:

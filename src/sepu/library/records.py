@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from sepu._palette import srgb_to_lab
 from sepu.library.css import lab_of_srgb
+from sepu.library.display import Line, Lines, html
 
 # \Z, because $ also matches before a final line break.
 Hex = Annotated[str, Meta(pattern=r"\A#[0-9A-F]{6}\Z")]
@@ -97,9 +98,7 @@ class NamedColor(Struct, frozen=True):
         return dataclasses.asdict(self)
 
     def _repr_html_(self) -> str:
-        from sepu.library.display import html
-
-        return html([self])
+        return html([line_of(self)])
 
 
 class Record(NamedColor, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -230,15 +229,19 @@ class Records(tuple[R, ...]):
         return Records(super().__getitem__(key)) if isinstance(key, slice) else super().__getitem__(key)
 
     def _repr_html_(self) -> str:
-        from sepu.library.display import html
-
-        return html(self)
+        return html(map(line_of, self))
 
     def __rich__(self) -> object:
         """Returns a table; rich calls it."""
-        from sepu.library.display import Lines, line_of
-
         return Lines([*map(line_of, self)])
+
+
+def line_of(record: NamedColor) -> Line:
+    """Returns a colour as a line of a table."""
+    if not isinstance(record, Record):
+        return Line(record.hex, record.measure, en=record.label)
+    name = record.name
+    return Line(record.hex, record.measure, name.zh, name.pinyin, name.en, record.reliability)
 
 
 def with_measure(kind: type[R], record: NamedColor, *values: float) -> R:
