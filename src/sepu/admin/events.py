@@ -17,6 +17,9 @@ from sepu.admin.history import make_change
 from sepu.database.statements import run
 from sepu.errors import SepuError
 
+# Longest Retry-After of an endpoint.
+_MAX_RETRY_AFTER_SECONDS = 24 * 3600
+
 STATES = ("due", "delivered", "dead")
 
 
@@ -135,7 +138,7 @@ def postpone_delivery(
         grown = limits.webhooks.FIRST_RETRY_SECONDS * 4 ** max(0, attempts - 1)
         backoff = min(grown, limits.webhooks.MAX_RETRY_SECONDS)
         jitter = random.uniform(0.8, 1.2)  # noqa: S311  # no secret
-        seconds = round(max(backoff * jitter, min(retry_after, limits.webhooks.MAX_RETRY_AFTER_SECONDS)))
+        seconds = round(max(backoff * jitter, min(retry_after, _MAX_RETRY_AFTER_SECONDS)))
     run(connection, "postpone_delivery", **_key(event), due_at=event.due_at, seconds=seconds, error=error)
     return seconds
 

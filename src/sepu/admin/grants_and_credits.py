@@ -17,6 +17,11 @@ from sepu.admin.usage import read_now
 from sepu.database.statements import run, value
 from sepu.errors import SepuError
 
+# After the end of a range of time, before its charges are credited: by then each is committed, or has failed.
+_SETTLED_SECONDS = 60.0
+# Characters of the reason of a grant or a credit.
+_REASON_CHARACTERS = 1000
+
 Kind = Literal["grant", "credit"]
 Outcome = Literal["due", "credited", "repeated", "nothing_left"]
 
@@ -70,8 +75,8 @@ def check_reason(reason: str) -> None:
     Raises:
         SepuError: it is malformed.
     """
-    if not (reason.isprintable() and reason.strip() and len(reason) <= limits.plans.REASON_CHARACTERS):
-        raise SepuError(f"a reason has 1 to {limits.plans.REASON_CHARACTERS} characters that can be printed")
+    if not (reason.isprintable() and reason.strip() and len(reason) <= _REASON_CHARACTERS):
+        raise SepuError(f"a reason has 1 to {_REASON_CHARACTERS} characters that can be printed")
 
 
 def adjust_usage(
@@ -124,10 +129,8 @@ def find_range_credits(
     Raises:
         SepuError: the range is not over, or is so old that results of its days were pruned.
     """
-    if until > read_now(connection) - timedelta(seconds=limits.plans.SETTLED_SECONDS):
-        raise SepuError(
-            f"the range must end at least {limits.plans.SETTLED_SECONDS:g} seconds ago: charges may be under way"
-        )
+    if until > read_now(connection) - timedelta(seconds=_SETTLED_SECONDS):
+        raise SepuError(f"the range must end at least {_SETTLED_SECONDS:g} seconds ago: charges may be under way")
     times = {"since": since, "until": until, "account_id": account_id}
     name = " ".join(at.astimezone(UTC).isoformat() for at in (since, until))
     rows = run(connection, "list_range_charges", **times, range=name).fetchall()

@@ -14,9 +14,11 @@ from joserfc import jwe
 from joserfc.errors import JoseError
 from joserfc.jwk import RSAKey
 
-from sepu import limits
 from sepu.errors import SepuError
 from sepu.metering import key_format
+
+# A JWK or a receipt.
+_RECEIPT_BYTES = 16 * 1024
 
 _BITS = 3072
 _EXPONENT = 65537
@@ -106,7 +108,7 @@ def unseal(receipt: bytes, key: RSAKey) -> Contents:
         ReceiptError: it is damaged, was made for another key, or has no API key.
     """
     text = b"".join(receipt.split())
-    if len(receipt) > limits.files.RECEIPT_BYTES or text.count(b".") != 4 or not text.startswith(b"eyJ"):
+    if len(receipt) > _RECEIPT_BYTES or text.count(b".") != 4 or not text.startswith(b"eyJ"):
         raise ReceiptError("this is not a receipt: a receipt has five parts, separated by dots, and begins with eyJ")
 
     try:
@@ -125,8 +127,8 @@ def unseal(receipt: bytes, key: RSAKey) -> Contents:
 
 
 def _members(text: bytes) -> dict[str, object]:
-    if len(text) > limits.files.RECEIPT_BYTES:
-        raise ReceiptError(f"this is not a JWK: it has more than {limits.files.RECEIPT_BYTES} bytes")
+    if len(text) > _RECEIPT_BYTES:
+        raise ReceiptError(f"this is not a JWK: it has more than {_RECEIPT_BYTES} bytes")
     try:
         return msgspec.json.decode(text, type=dict[str, object])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -13,13 +13,15 @@ from urllib.parse import quote
 
 import click
 
-from sepu import limits
 from sepu.admin import receipts
 from sepu.admin.import_accounts import Column, NewKey, WantedAccount
 from sepu.admin.keys import IssuedKey
 from sepu.cli.files import first_bytes
 from sepu.cli.times import ending_at
 from sepu.errors import SepuError
+
+# A list of accounts: some 100,000 of them.
+_ACCOUNTS_CHARACTERS = 2**24
 
 _COLUMNS: dict[str, Column | None] = {
     "externalId": None, "name": "name", "planId": "plan_id", "expiresAt": "expires_at"
@@ -35,13 +37,13 @@ def read_accounts(name: str, plan_id: str, public_keys: Path | None) -> tuple[li
     """
     try:
         with click.open_file(name, encoding="utf-8-sig") as file:
-            text = file.read(limits.files.ACCOUNTS_CHARACTERS + 1)
+            text = file.read(_ACCOUNTS_CHARACTERS + 1)
     except OSError as error:
         raise click.BadParameter(f"{name!r}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise click.BadParameter(f"{name!r}: it is not UTF-8") from error
-    if len(text) > limits.files.ACCOUNTS_CHARACTERS:
-        raise click.BadParameter(f"{name!r} has more than {limits.files.ACCOUNTS_CHARACTERS:,} characters; divide it")
+    if len(text) > _ACCOUNTS_CHARACTERS:
+        raise click.BadParameter(f"{name!r} has more than {_ACCOUNTS_CHARACTERS:,} characters; divide it")
     rows = csv.reader(StringIO(text), strict=True)
     ending = cache(ending_at)  # a day's remark is printed once, not for each line
     try:

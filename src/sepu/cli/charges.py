@@ -14,7 +14,6 @@ from typing import IO, Any
 import click
 from psycopg import Connection
 
-from sepu import limits
 from sepu.admin import charges as admin
 from sepu.admin.charges import Duplicate, LoggedRequest, Range, RequestStatus, StoredCharge
 from sepu.admin.usage import days_of_month, read_now
@@ -24,6 +23,10 @@ from sepu.cli.demo_account import GREETING
 from sepu.cli.output import Form, columns, echo_rows, instant, members, month, note
 from sepu.cli.times import range_options, utc_day
 from sepu.metering.key_format import account_of, idempotency_key_hash
+
+# A line of the request log: longer ones are cut, and one of _NO_LOG_LINE_BYTES is not from a log.
+_LOG_LINE_BYTES = 64 * 1024
+_NO_LOG_LINE_BYTES = 2**24
 
 _GZIP = b"\x1f\x8b"
 _TIMES = ("since", "until", "day", "period")
@@ -226,14 +229,14 @@ def _wanted(file: IO[bytes] | gzip.GzipFile, wanted: set[str], times: Range) -> 
 def _lines(file: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
     """Reads lines; of a line longer than any in a log, only the beginning."""
     try:
-        while line := file.readline(limits.files.LOG_LINE_BYTES):
+        while line := file.readline(_LOG_LINE_BYTES):
             yield line
             size = len(line)
-            while not line.endswith(b"\n") and (line := file.readline(limits.files.LOG_LINE_BYTES)):
+            while not line.endswith(b"\n") and (line := file.readline(_LOG_LINE_BYTES)):
                 size += len(line)
-                if size > limits.files.NO_LOG_LINE_BYTES:
+                if size > _NO_LOG_LINE_BYTES:
                     raise click.BadParameter(
-                        f"this is not a request log: a line has more than {limits.files.NO_LOG_LINE_BYTES:,} bytes"
+                        f"this is not a request log: a line has more than {_NO_LOG_LINE_BYTES:,} bytes"
                     )
     except (EOFError, zlib.error, gzip.BadGzipFile):
         note("the compressed log is cut or damaged; everything before that was read")

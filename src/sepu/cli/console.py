@@ -24,6 +24,12 @@ from sepu.server import listen
 from sepu.server.console import ConsoleServer
 from sepu.server.request_log import RequestLog
 
+# Without an answer for this long, the host counts as gone.
+_SILENT_SECONDS = limits.console.STATEMENT_SECONDS + 1
+# Pages that read the ledger at the same time, and how long the next one waits for its turn.
+_READERS = 4
+_TURN_SECONDS = 5.0
+
 _ENVIRONMENT = "SEPU_CONSOLE_"
 _GRANT = "as the owner of the schema, run: sepu db grant ROLE --for read-only"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -72,16 +78,16 @@ def console(
         if database_url is None:
             url = console_url(url)
 
-        readers = BoundedSemaphore(limits.console.READERS)
+        readers = BoundedSemaphore(_READERS)
 
         @contextmanager
         def reading() -> Iterator[psycopg.Connection]:
-            if not readers.acquire(timeout=limits.console.TURN_SECONDS):
-                raise DatabaseError(f"{limits.console.READERS} pages are being read already; try again")
+            if not readers.acquire(timeout=_TURN_SECONDS):
+                raise DatabaseError(f"{_READERS} pages are being read already; try again")
             try:
                 with (
                     clear_errors(),
-                    connect(url, limits.console.SILENT_SECONDS) as connection,
+                    connect(url, _SILENT_SECONDS) as connection,
                     snapshot(connection, limits.console.STATEMENT_SECONDS),
                 ):
                     yield connection

@@ -31,6 +31,11 @@ from sepu.extras import how_to_install
 if TYPE_CHECKING:
     from sepu.server.webhooks import Send
 
+# For a statement of the deliverer; then it looks for another host.
+_STATEMENT_SECONDS = 1.5
+# Between two counts of what is not delivered.
+_COUNT_SECONDS = 60
+
 _STEP_SECONDS = 0.2  # within which a stop signal is noticed
 
 # The id is a property, not a field.
@@ -133,7 +138,7 @@ def deliver(
                     if ends:
                         raise
                     note(str(error))
-                count_at = time.monotonic() + limits.webhooks.COUNT_SECONDS
+                count_at = time.monotonic() + _COUNT_SECONDS
             if ends:
                 return
             if not sending:
@@ -148,7 +153,7 @@ def deliver(
         while not stopped:
             began = time.monotonic()
             try:
-                with database_connection(database_url, state_dir, limits.webhooks.STATEMENT_SECONDS) as connection:
+                with database_connection(database_url, state_dir, _STATEMENT_SECONDS) as connection:
                     deliver_due(connection)
                     return
             except DatabaseUnavailableError as error:

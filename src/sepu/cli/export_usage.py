@@ -10,7 +10,6 @@ import click
 import msgspec
 from psycopg import Connection
 
-from sepu import limits
 from sepu.admin import export
 from sepu.admin.history import REQUESTS_PER_MINUTE, PlanChange
 from sepu.admin.plans import show_plan
@@ -19,6 +18,9 @@ from sepu.cli.command import command, example, json_lines_option
 from sepu.cli.decorators import with_connection
 from sepu.cli.output import Fields, csv_printer, echo_json, instant, members, month, note, progress
 from sepu.errors import SepuError
+
+# A line of `sepu export-usage`, which may list many changes.
+_EXPORT_LINE_CHARACTERS = 2**20
 
 _COLUMNS = (
     *("accountId", "planId", "status", "period", "meter", "limit", "committed", "reserved"),
@@ -157,7 +159,7 @@ def _read_export(name: str, period: str) -> _Earlier:
 
 def _rows(file: IO[str]) -> Iterator[_Row]:
     """Reads the rows of CSV or JSON."""
-    lines = iter(lambda: file.readline(limits.files.EXPORT_LINE_CHARACTERS), "")
+    lines = iter(lambda: file.readline(_EXPORT_LINE_CHARACTERS), "")
     first = next(lines, "")
     if first.startswith("{"):
         yield from (msgspec.json.decode(line, type=_Row) for line in chain([first], lines))

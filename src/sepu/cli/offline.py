@@ -36,6 +36,11 @@ from sepu.library.release import load_release
 from sepu.printable import printable
 from sepu.shell import as_given, file_fault, in_threes, no_formula
 
+# A line of standard input with a colour, and maybe a comment.
+_COLOR_LINE_CHARACTERS = 1000
+# A line of CSV with a colour in one of its columns.
+_CSV_LINE_CHARACTERS = 2**20
+
 # A # before a colour's digits does not begin a comment.
 _COMMENT = re.compile(r"(?:^|\s)#(?![0-9A-Fa-f]{3,8}\b).*", re.DOTALL)
 _BYTE_ORDER_MARK = "\ufeff"
@@ -92,7 +97,7 @@ def _has_colors(console: Console) -> bool:
 
 def _given(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yields each colour as it was given, and where: - is standard input."""
-    most = limits.files.COLOR_LINE_CHARACTERS
+    most = _COLOR_LINE_CHARACTERS
     for text in in_threes(arguments):
         if text != "-":
             yield text, ""
@@ -222,7 +227,7 @@ def _match_column(source: Source, column: str, top: int) -> None:
 
 def _csv_lines() -> Iterator[str]:
     """Yields the lines of standard input, each within the bound, without a byte-order mark."""
-    most = limits.files.CSV_LINE_CHARACTERS
+    most = _CSV_LINE_CHARACTERS
     for number, line in enumerate(iter(partial(sys.stdin.readline, most + 1), ""), 1):
         if len(line) > most:
             raise click.BadParameter(f"line {number} has more than {most:,} characters")

@@ -31,12 +31,14 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from sepu import limits
 from sepu.errors import Remedy, SepuError
 from sepu.metering.key_format import without_keys
 from sepu.metering.meters import METERS, is_month
 from sepu.printable import printable
 from sepu.shell import no_formula
+
+# An error's message, which quotes the input; a longer one loses its middle.
+_MESSAGE_CHARACTERS = 1200
 
 Form = Literal["table", "json", "csv"]
 Fields = Mapping[str, object]
@@ -357,5 +359,5 @@ def fail(error: SepuError, status: int = 1) -> NoReturn:
 def safe_message(message: str) -> str:
     """Returns a message without API keys, and without its middle if it is too long."""
     message = without_keys(message)  # given as an argument, by mistake
-    half = limits.files.MESSAGE_CHARACTERS // 2
+    half = _MESSAGE_CHARACTERS // 2
     return message if len(message) <= 2 * half else f"{message[:half]} … {message[-half:]}"

@@ -23,6 +23,9 @@ from sepu.server.client_address import Network
 from sepu.server.gunicorn import Server, Settings, Worker
 from sepu.server.request_log import LogFormat, RequestLog
 
+# Longer than any load balancer keeps one.
+_MAX_IDLE_SECONDS = 2 * 3600
+
 
 def networks(value: str) -> tuple[Network, ...]:
     """Parses addresses and networks, such as 10.0.0.7,10.1.0.0/16,fd00::/8."""
@@ -65,7 +68,7 @@ def networks(value: str) -> tuple[Network, ...]:
 @env_option(
     "--idle-seconds",
     "Close a connection after this time without a request.",
-    type=click.IntRange(1, limits.connections.MAX_IDLE_SECONDS),
+    type=click.IntRange(1, _MAX_IDLE_SECONDS),
     default=limits.connections.IDLE_SECONDS,
     show_default=True,
 )

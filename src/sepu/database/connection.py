@@ -14,6 +14,10 @@ from psycopg.pq import TransactionStatus
 from sepu import limits
 from sepu.database import statements
 
+# A command whose statement takes longer looks whether all nodes of the cluster answer, and again each time. If one does
+# not, twice in a row, the command ends.
+_SLOW_SECONDS = 5.0
+
 T = TypeVar("T")
 
 
@@ -71,7 +75,7 @@ class BoundedConnection(psycopg.Connection[Any]):
 
     def _watched(self, gen: PQGen[T]) -> PQGen[T]:
         """Passes on what the statement waits for, and calls `while_slow` if it waits for long."""
-        due = time.monotonic() + limits.database.SLOW_SECONDS
+        due = time.monotonic() + _SLOW_SECONDS
         try:
             wanted = next(gen)
             while True:
@@ -79,7 +83,7 @@ class BoundedConnection(psycopg.Connection[Any]):
                 if not ready and self.while_slow is not None and time.monotonic() >= due:
                     if not self.while_slow():
                         self.while_slow = None
-                    due = time.monotonic() + limits.database.SLOW_SECONDS
+                    due = time.monotonic() + _SLOW_SECONDS
                 wanted = gen.send(ready)
         except StopIteration as end:
             result: T = end.value

@@ -13,9 +13,11 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from sepu import limits
 from sepu.database import statements
 from sepu.database.connection import BoundedConnection, NodeSilentError
+
+# For a node of a Citus cluster to answer an operator's command.
+_NODE_SECONDS = 5.0
 
 _REASON_CHARACTERS = 300
 # What Citus says if a statement failed on another node.
@@ -134,7 +136,7 @@ class NodeConnection:
     def _open(self) -> BoundedConnection:
         if self._connection is None or self._connection.closed:
             self._connection = self._connect()
-            self._connection.statement_seconds = limits.database.NODE_SECONDS
+            self._connection.statement_seconds = _NODE_SECONDS
         return self._connection
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from sepu import limits
 from sepu.database import nodes
 from sepu.database.connection import BoundedConnection, NodeSilentError
 from sepu.database.embedded import embedded_postgres
@@ -17,6 +16,9 @@ from sepu.database.migrate import MigrationError, migrate, pending
 from sepu.database.roles import Purpose, make_role
 from sepu.database.times import read_every_time
 from sepu.errors import SepuError
+
+# For a command to check the schema of an external database.
+_SCHEMA_SECONDS = 5.0
 
 
 class DatabaseError(SepuError):
@@ -45,7 +47,7 @@ def database(database_url: str | None, state_dir: Path, *, create: bool = False)
                 migrate(connection)
             yield url
         return
-    with clear_errors(), connect(database_url, limits.database.SCHEMA_SECONDS) as connection:
+    with clear_errors(), connect(database_url, _SCHEMA_SECONDS) as connection:
         if due := pending(connection):
             names = ", ".join(script.name for script in due)
             raise MigrationError(f"the database lacks {names}; apply with: sepu db migrate")

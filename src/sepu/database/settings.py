@@ -10,11 +10,13 @@ from statistics import median_low
 
 import psycopg
 
-from sepu import limits
 from sepu.database import statements
 from sepu.database.connection import BoundedConnection
 from sepu.database.nodes import NodeConnection, NodeFailure, NodeState, other_nodes
 from sepu.database.roles import granted_roles
+
+# Between the clocks of two nodes. Time synchronisation keeps them within milliseconds; a look takes less than a second.
+_CLOCK_SECONDS = 5.0
 
 # `alter role … set` stores these spellings as they were written; Postgres reads them as on or off.
 _SPELLINGS = {"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
@@ -119,6 +121,6 @@ def _unreached(role: str, reason: str, node: str, needed: str = "an answer") -> 
 def _clocks(ahead: dict[str | None, float], owner: str) -> Iterator[BrokenSetting]:
     middle = median_low(ahead.values())
     for node, seconds in ahead.items():
-        if abs(seconds - middle) > limits.database.CLOCK_SECONDS:
+        if abs(seconds - middle) > _CLOCK_SECONDS:
             value = f"{seconds - middle:+.0f} s"
             yield BrokenSetting(owner, "clock", value, "the other nodes' time", None, node)

@@ -33,6 +33,12 @@ from sepu.library.palette_json import read_json
 from sepu.library.parsing import FORMS, ColorError, ColorLike, parse_color
 from sepu.library.records import Swatch, hex_of, is_in_srgb
 
+# Bytes of a palette's file.
+_BYTES = 2**24
+
+# Characters of a line in a table.
+_TABLE_LINE_CHARACTERS = 2**17
+
 _SHOWN = 3  # kinds of skipped entries in a warning
 _NAMED = 10  # further entries that it names for each kind
 _PARTICULARS = re.compile(r"'.*'|\".*\"|[\d.]+", re.DOTALL)
@@ -49,7 +55,7 @@ def read_palette(path: str | os.PathLike[str], *, index: bool = False) -> NamedP
     ending = Path(path).suffix.lower()
     if ending not in READERS:
         raise PaletteError(f"{name} does not end in {', '.join(READERS)}; save it as one of these")
-    content = read_file(path, limits.palettes.BYTES, "save its colours alone", PaletteError)
+    content = read_file(path, _BYTES, "save its colours alone", PaletteError)
     swatches: list[Swatch] = []
     skipped: list[tuple[str, str]] = []  # where, and why
     try:
@@ -203,10 +209,8 @@ def _ase_color(block: bytes, at: int) -> ColorLike:
 
 def _table_lines(text: str) -> Iterator[str]:
     for number, line in enumerate(StringIO(text, newline=""), 1):
-        if len(line) > limits.palettes.TABLE_LINE_CHARACTERS:
-            raise PaletteError(
-                f"line {number} has more than {limits.palettes.TABLE_LINE_CHARACTERS:,} characters; save fewer columns"
-            )
+        if len(line) > _TABLE_LINE_CHARACTERS:
+            raise PaletteError(f"line {number} has more than {_TABLE_LINE_CHARACTERS:,} characters; save fewer columns")
         yield line
 
 

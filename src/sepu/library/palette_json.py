@@ -24,16 +24,20 @@ from sepu.library.palette_tokens import TokenTree
 from sepu.library.parsing import ColorLike
 from sepu.library.records import Swatch
 
+# Objects and lists in a JSON file: a design token is three of them. Each takes up to 20 us and some 200 bytes.
+_OBJECTS = 320_000
+# Commas in a JSON file. Each separates values of some 50 bytes.
+_VALUES = 1_000_000
+
 
 def read_json(content: bytes) -> Iterator[Found]:
     """Reads design tokens (Design Tokens Format Module 2025.10), and other objects and lists of names and colours.
 
     A document with any `$value` is of the first kind.
     """
-    if sum(map(content.count, (b"{", b"["))) > limits.palettes.OBJECTS or content.count(b",") > limits.palettes.VALUES:
+    if sum(map(content.count, (b"{", b"["))) > _OBJECTS or content.count(b",") > _VALUES:
         raise PaletteError(
-            f"JSON: there are more than {limits.palettes.OBJECTS:,} objects and lists, or {limits.palettes.VALUES:,} "
-            "values; save fewer"
+            f"JSON: there are more than {_OBJECTS:,} objects and lists, or {_VALUES:,} values; save fewer"
         )
     text = decode(content)
     try:

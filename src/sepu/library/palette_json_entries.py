@@ -7,6 +7,9 @@ from urllib.parse import unquote
 from sepu import limits
 from sepu.library.palette_entries import DEEPEST, PaletteError
 
+# Characters of the names of a colour and its groups, joined by dots.
+_PATH_CHARACTERS = 500
+
 Path = tuple[str | int, ...]  # of names, and of places in lists from 1
 Object = dict[str, Any]
 
@@ -29,10 +32,8 @@ def check_path(path: Path) -> None:
     """Raises RecursionError for a path that is too deep, and PaletteError for one with names that are too long."""
     if len(path) > DEEPEST:
         raise RecursionError
-    if len(joined(path)) > limits.palettes.PATH_CHARACTERS:
-        raise PaletteError(
-            f"a path of names has more than {limits.palettes.PATH_CHARACTERS:,} characters; give shorter names"
-        )
+    if len(joined(path)) > _PATH_CHARACTERS:
+        raise PaletteError(f"a path of names has more than {_PATH_CHARACTERS:,} characters; give shorter names")
 
 
 def modified(token: Object, path: Path) -> PaletteError | None:
@@ -74,6 +75,6 @@ def reference_path(reference: object) -> Path | None:
     if isinstance(reference, str):
         if form := _ALIAS.fullmatch(reference):
             path = form[1].strip().split(".")
-        elif reference.startswith("#/") and len(reference) <= limits.palettes.PATH_CHARACTERS:
+        elif reference.startswith("#/") and len(reference) <= _PATH_CHARACTERS:
             path = [part.replace("~1", "/").replace("~0", "~") for part in unquote(reference[2:]).split("/")]
     return (*path,) if path and "$extensions" not in path else None

@@ -8,5 +8,3 @@ OF_AN_ADDRESS = OF_A_WORKER // 4
 # A connection without a request, unless --idle-seconds says otherwise. A proxy's own limit must be shorter, so that it
 # never sends into a closing one.
 IDLE_SECONDS = 75
-# Longer than any load balancer keeps one.
-MAX_IDLE_SECONDS = 2 * 3600

@@ -6,23 +6,11 @@ QUEUE_SECONDS = 0.9
 STATEMENT_SECONDS = 1.0
 # How much longer than both together a thread waits for the ledger. Only a stuck event loop exceeds it.
 THREAD_SECONDS = 0.5
-# For a synchronous standby to confirm a commit; after that, treat it as down and queue no more calls behind it. Shorter
-# than a call may take, so that it is known before the first call fails.
-STANDBY_SECONDS = 0.5
 # For libpq to connect to one host, and for a sent packet to be acknowledged; libpq takes no less than two.
 CONNECT_SECONDS = 2
 # The same for an operator's command, which waits longer for an only host and for a slow answer.
 OPERATOR_CONNECT_SECONDS = 5
 OPERATOR_SILENT_SECONDS = 30
-# For a node of a Citus cluster to answer an operator's command.
-NODE_SECONDS = 5.0
-# A command whose statement takes longer looks whether all nodes of the cluster answer, and again each time. If one does
-# not, twice in a row, the command ends.
-SLOW_SECONDS = 5.0
-# Between the clocks of two nodes. Time synchronisation keeps them within milliseconds; a look takes less than a second.
-CLOCK_SECONDS = 5.0
-# For a command to check the schema of an external database.
-SCHEMA_SECONDS = 5.0
 # Between two attempts to connect: the service is back within a second of the database, and many workers do not overload
 # a database that is just starting.
 RECONNECT_SECONDS = 0.3

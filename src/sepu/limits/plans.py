@@ -5,7 +5,3 @@ PLANNED_UNITS = 2_000_000_000
 GRANTED_UNITS = 2**31 - 1 - PLANNED_UNITS
 # For a counter that an operator adjusts; each wait for a lock takes as long as a charge's.
 ADJUSTMENT_SECONDS = 10.0
-# After the end of a range of time, before its charges are credited: by then each is committed, or has failed.
-SETTLED_SECONDS = 60.0
-# Of the reason of a grant or a credit.
-REASON_CHARACTERS = 1000

@@ -2,9 +2,6 @@
 
 # The body of a match. Five colours with fifteen digits a channel take 400 bytes.
 BODY_BYTES = 16 * 1024
-# msgspec takes up to 15 us to read a number such as 1e308, and 170 of them fit into this body. Python's float reads the
-# numbers of a longer one, which also takes the slower way through operations/match.py.
-SHORT_BODY_BYTES = 1024
 # Bytes of a larger body that are read and dropped, so that its connection can continue.
 DISCARDED_BYTES = 64 * 1024
 # The request line and all headers: as much as nginx takes by default, four buffers of 8 KiB.

@@ -9,16 +9,10 @@ CLAIM_SECONDS = 60
 CONCURRENT = 16
 # Between two looks for events that are due, and between two attempts to connect.
 LOOK_SECONDS = 1.0
-# For a statement of the deliverer; then it looks for another host.
-STATEMENT_SECONDS = 1.5
-# Between two counts of what is not delivered.
-COUNT_SECONDS = 60
 
 # The first pause after a failure. Each next one is four times as long, plus or minus a fifth at random.
 FIRST_RETRY_SECONDS = 5
 # Longest such pause.
 MAX_RETRY_SECONDS = 12 * 3600
-# Longest Retry-After of an endpoint.
-MAX_RETRY_AFTER_SECONDS = 24 * 3600
 # After these an event is given up, about 56 hours after the first.
 ATTEMPTS = 12

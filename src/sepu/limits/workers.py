@@ -2,8 +2,6 @@
 
 # For requests in progress when a worker has to stop.
 GRACEFUL_SECONDS = 30
-# For a last request on an idle connection, when a worker stops.
-FAREWELL_SECONDS = 1.0
 # Seconds without a heartbeat after which a worker is replaced.
 HEARTBEAT_SECONDS = 30
 # The path of a Unix socket: sockaddr_un holds 104 bytes on macOS, 108 on Linux, with the closing NUL.

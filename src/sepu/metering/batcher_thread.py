@@ -17,6 +17,9 @@ from sepu.metering.observer import LedgerObserver
 
 T = TypeVar("T")
 
+# For the sessions and the thread to end, when a worker stops.
+_END_SECONDS = 1.0
+
 
 class BatcherThread:
     """Runs commands for other threads. Start it after forking, because a fork does not copy threads."""
@@ -53,7 +56,7 @@ class BatcherThread:
             self._loop.call_soon_threadsafe(self._closing.set)
         except RuntimeError:  # the loop is closed
             return
-        self._thread.join(limits.workers.FAREWELL_SECONDS)
+        self._thread.join(_END_SECONDS)
 
     def run(self, command: Command[T]) -> T:
         """Runs one command.

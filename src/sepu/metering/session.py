@@ -25,11 +25,14 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGresult
 
-from sepu import limits
 from sepu.database import statements
 from sepu.database.connection import StandbySilentError, UnsafeSettingsError
 from sepu.database.hosts import Hosts
 from sepu.metering.codec import Rows, Writer, oid, writer
+
+# For a synchronous standby to confirm a commit; after that, treat it as down and queue no more calls behind it. Shorter
+# than a call may take, so that it is known before the first call fails.
+_STANDBY_SECONDS = 0.5
 
 Done = Callable[[Rows | Exception], None]
 
@@ -83,7 +86,7 @@ class Session:
             TimeoutError: the server does not accept the connection in time.
         """
         session = cls(await hosts.connect_async(), seconds)
-        statement, milliseconds = statements.statement("begin_session"), round(limits.database.STANDBY_SECONDS * 1000)
+        statement, milliseconds = statements.statement("begin_session"), round(_STANDBY_SECONDS * 1000)
         try:
             session.key_secret = _key_secret(await session.ask(statement, [milliseconds]))
         except BaseException:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import uvloop
 from gunicorn.workers.base import Worker
 
-from sepu import limits
 from sepu.http.observers import ReplyObservers
 from sepu.server.accept import Acceptor
 from sepu.server.connection import App, Connection, State
@@ -23,6 +22,8 @@ _CHECK_SECONDS = 0.25
 # Requests between polls of the database. Otherwise the event loop would serve a whole burst before it reads answers.
 _POLLED_REQUESTS = 16
 _BUFFER_BYTES = 16 * 1024
+# For a last request on an idle connection, when a worker stops.
+_FAREWELL_SECONDS = 1.0
 
 
 class UvloopWorker(Worker):
@@ -109,7 +110,7 @@ class UvloopWorker(Worker):
             seconds = self.loop.time() - started
             if seconds >= self.cfg.graceful_timeout:
                 break
-            if seconds >= limits.workers.FAREWELL_SECONDS:
+            if seconds >= _FAREWELL_SECONDS:
                 for connection in list(self.connections):
                     connection.close_if_idle()
             self.notify()

@@ -25,6 +25,11 @@ from sepu.database.embedded.system_user import spawn, system_user
 from sepu.errors import StartError
 from sepu.printable import say
 
+# For the server to stop.
+_STOP_SECONDS = 60
+# The rest of a killed server may keep its memory for this long.
+_RETRY_SECONDS = 10
+
 _PAUSE_SECONDS = 0.3
 _POLL_SECONDS = 0.02
 _SOCKET = ".s.PGSQL.5432"
@@ -61,19 +66,19 @@ class Cluster:
             crashed = self._pid_file() != [] and not self.is_alive()
             begun, reported = time.monotonic(), False
             # The children of a killed server may hold its socket for a moment.
-            while crashed and self._answers() and time.monotonic() - begun < limits.embedded.RETRY_SECONDS:
+            while crashed and self._answers() and time.monotonic() - begun < _RETRY_SECONDS:
                 time.sleep(_POLL_SECONDS)
             while not self._is_ready():
                 spent = time.monotonic() - begun
                 if self.is_alive():
-                    if spent > limits.embedded.RETRY_SECONDS and not reported:
+                    if spent > _RETRY_SECONDS and not reported:
                         say(f"waiting for the embedded Postgres; {self.log} has its messages")
                         reported = True
                     if spent > limits.embedded.START_SECONDS:
                         raise self._failure(f"is not ready after {limits.embedded.START_SECONDS} seconds")
                 elif self._child is None:
                     self.launch()
-                elif crashed and spent < limits.embedded.RETRY_SECONDS:
+                elif crashed and spent < _RETRY_SECONDS:
                     time.sleep(_PAUSE_SECONDS)
                     self.launch()
                 else:
@@ -108,8 +113,8 @@ class Cluster:
     def stop(self) -> None:
         """Stops the server. If it does not stop cleanly in time, it recovers at the next start."""
         for how, seconds in (
-            (signal.SIGINT, limits.embedded.STOP_SECONDS),
-            (signal.SIGQUIT, limits.embedded.RETRY_SECONDS),
+            (signal.SIGINT, _STOP_SECONDS),
+            (signal.SIGQUIT, _RETRY_SECONDS),
         ):
             if (pid := self._pid()) is None:
                 return
