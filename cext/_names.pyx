@@ -100,8 +100,8 @@ cdef struct Node:
 
 
 cdef inline uint64_t letter_bit(uint32_t letter) noexcept nogil:
-    """Returns one of 64 bits; several letters share each."""
-    return (<uint64_t> 1) << (letter & 63)
+    """Returns one of 64 bits. Several letters share each, but none is that of a plain letter and of another."""
+    return (<uint64_t> 1) << (letter & 63 if letter < 0x80 else letter & 31)
 
 
 cdef inline Py_ssize_t least_piece(Py_UCS4 first) noexcept nogil:
@@ -186,8 +186,9 @@ cdef Fit fit_word(
 ) noexcept nogil:
     """Returns how the word fits consecutive syllables of `name`, where it fits best."""
     cdef Fit fit = NOT_PINYIN
-    while name[0]:
-        fit = max(fit, fit_start(name, word, tones, n, last))
+    while name[0] and fit != SAME_TONES:
+        if <Py_UCS4> name[0] == word[0]:
+            fit = max(fit, fit_start(name, word, tones, n, last))
         name = skip_syllable(name)
     return fit
 
@@ -251,7 +252,9 @@ cdef class NameIndex:
     cdef const unsigned char* rows
     cdef list texts
     cdef Syllables* syllables
-    cdef list readings  # for each value its readings
+    cdef Py_ssize_t syllable_count
+    cdef const char** readings  # by value
+    cdef uint32_t first_readings[MAX_VALUES + 1]  # for each value; it has those up to the next value's
     cdef Py_ssize_t size, levels, english
     cdef tuple source  # makes this index again
     cdef unsigned char orders[MAX_LEVELS * MAX_VALUES]
@@ -276,20 +279,15 @@ cdef class NameIndex:
             return entry[1] * MAX_VALUES + places[entry[1]][entry[2]]
 
         self.english = english
-        self.readings = [[] for _ in range(self.size)]
-        for text, value in readings:
-            if not 0 <= value < self.size:
-                raise ValueError(f"there is no value {value}")
-            if not TONED_SYLLABLES.fullmatch(text):
-                raise ValueError(f"{text!r} does not have a tone in each syllable")
-            self.readings[value].append(text.encode("ascii"))
         self.pack_syllables([(text.encode("ascii"), value) for text, value in syllables])
+        self.pack_readings(readings)
         self.pack(build_trie(sorted(names, key=rank), sorted(parts, key=rank)))
 
     def __dealloc__(self):
         PyMem_Free(self.nodes)
         PyMem_Free(self.letters)
         PyMem_Free(self.syllables)
+        PyMem_Free(self.readings)
 
     def __reduce__(self):
         return NameIndex, self.source
@@ -301,6 +299,7 @@ cdef class NameIndex:
         self.syllables = <Syllables*> PyMem_Malloc(len(syllables) * sizeof(Syllables))
         if self.syllables == NULL:
             raise MemoryError
+        self.syllable_count = len(syllables)
         for i, (text, value) in enumerate(syllables):
             if not 0 <= value < self.size:
                 raise ValueError(f"there is no value {value}")
@@ -308,6 +307,26 @@ cdef class NameIndex:
             packed.text, packed.value, packed.letters = text, value, letter_bit(u" ")
             for letter in <bytes> text:
                 packed.letters |= letter_bit(letter)
+
+    cdef pack_readings(self, tuple readings):
+        cdef list texts = [[] for _ in range(self.size)]
+        cdef Py_ssize_t i = 0, of
+        for text, value in readings:
+            if not 0 <= value < self.size:
+                raise ValueError(f"there is no value {value}")
+            if not TONED_SYLLABLES.fullmatch(text):
+                raise ValueError(f"{text!r} does not have a tone in each syllable")
+            texts[value].append(text.encode("ascii"))
+        self.readings = <const char**> PyMem_Malloc(len(readings) * sizeof(char*))
+        if self.readings == NULL:
+            raise MemoryError
+        for of in range(self.size):
+            self.first_readings[of] = i
+            for text in texts[of]:
+                self.texts.append(text)  # keeps its bytes
+                self.readings[i] = text
+                i += 1
+        self.first_readings[self.size] = i
 
     cdef pack(self, list trie):
         """Packs the nodes breadth first, so that siblings are adjacent; equal rows and lists are stored once."""
@@ -401,9 +420,9 @@ cdef class NameIndex:
         if n == 0:
             return []
         found = self.find_matches(text, n, self.size if tones else limit)
-        if not found:
+        if found is None:
             return self.find_fallback(text, n, tones, limit)
-        return self.rank_by_tones(found, text, n, tones, NOT_PINYIN)[:limit] if tones else found
+        return self.rank_by_tones(found, text, n, tones, NOT_PINYIN, limit) if tones and len(found) > 1 else found
 
     cdef list find_fallback(self, Py_UCS4* text, Py_ssize_t n, const unsigned char* tones, Py_ssize_t limit):
         """Returns what `search` does for a folded query that matches nothing as it is; overwrites `text`."""
@@ -411,16 +430,16 @@ cdef class NameIndex:
         cdef Py_ssize_t i, rest, end = n, letters = 0, most = self.size if tones else limit
         cdef bint digits = False
         cdef list found = self.find_mixed(text, n, most)
-        if not found:
+        if found is None:
             rest = self.end_before_colour(text, n)
             if rest:
                 found = self.find_matches(text, rest, most)
-                if found:
+                if found is not None:
                     end = rest
-        if not found:
+        if found is None:
             found = find_other_ways(self, text, n, most)
-        if found:
-            return self.rank_by_tones(found, text, end, tones, NOT_PINYIN)[:limit] if tones else found
+        if found is not None:
+            return self.rank_by_tones(found, text, end, tones, NOT_PINYIN, limit) if tones and len(found) > 1 else found
         for i in range(n):
             if text[i] != u" ":
                 digits |= u"0" <= text[i] <= u"9"
@@ -432,49 +451,52 @@ cdef class NameIndex:
         return find_misspelt(self, text, letters, limit)
 
     cdef list rank_by_tones(
-        self, list found, const Py_UCS4* text, Py_ssize_t n, const unsigned char* tones, Fit least
+        self, list found, const Py_UCS4* text, Py_ssize_t n, const unsigned char* tones, Fit least, Py_ssize_t limit
     ):
-        """Returns the values whose tones fit `text` at least so well, those with the same tones first."""
+        """Returns at most `limit` values whose tones fit `text` at least so well, those with the same tones first."""
         cdef list same = [], others = []
+        cdef Py_ssize_t value
+        cdef uint32_t i
         cdef Fit fit
         for value in found:
             fit = NOT_PINYIN
-            for reading in <list> self.readings[value]:
-                fit = max(fit, fit_tones(<bytes> reading, text, tones, n))
+            for i in range(self.first_readings[value], self.first_readings[value + 1]):
+                fit = max(fit, fit_tones(self.readings[i], text, tones, n))
             if fit == SAME_TONES:
                 same.append(value)
-            elif fit >= least:
+                if len(same) == limit:
+                    return same
+            elif fit >= least and len(others) < limit:
                 others.append(value)
-        return same + others
+        return (same + others)[:limit]
 
     cdef list find_matches(self, const Py_UCS4* text, Py_ssize_t n, Py_ssize_t limit):
-        """Finds what matches all of `text` without a typing error."""
+        """Finds what matches all of `text` without a typing error; returns None if nothing does."""
         cdef uint32_t node = self.descend(0, text, n)
         cdef Py_ssize_t i
         for i in range(n):
             if text[i] == u" ":
                 return self.find_words(node, text, n, limit)
-        return self.take_hits(node, limit) if node != NO_NODE else []
+        return self.take_hits(node, limit) if node != NO_NODE else None
 
     cdef list find_mixed(self, const Py_UCS4* text, Py_ssize_t n, Py_ssize_t limit):
-        """Finds values whose syllables, in full or as initials, form each word of `text`."""
+        """Finds values whose syllables, in full or as initials, form each word of `text`; returns None for none."""
         cdef unsigned char sets[MAX_LEVELS * SET_SIZE]
         cdef unsigned char* last = sets + (self.levels - 1) * SET_SIZE
-        cdef Syllables* name
+        cdef const Syllables* names = self.syllables
         cdef uint64_t needed = 0
         cdef bint found = False
         cdef Py_ssize_t i
         for i in range(n):
             if text[i] > u"z" or u"0" <= text[i] <= u"9":
-                return []  # syllables are plain letters
+                return None  # syllables are plain letters
             needed |= letter_bit(text[i])
         memset(sets, 0, self.levels * SET_SIZE)
-        for i in range(len(self.texts)):
-            name = &self.syllables[i]
-            if not needed & ~name.letters and has_words(name.text, text, n):
-                last[name.value >> 3] |= 1 << (name.value & 7)
+        for i in range(self.syllable_count):
+            if not needed & ~names[i].letters and has_words(names[i].text, text, n):
+                last[names[i].value >> 3] |= 1 << (names[i].value & 7)
                 found = True
-        return self.append_ranked(sets, [], limit) if found else []
+        return self.append_ranked(sets, [], limit) if found else None
 
     cdef Py_ssize_t end_before_colour(self, const Py_UCS4* text, Py_ssize_t n) noexcept:
         """Returns where `text` ends without a final 色 or se (colour); 0 unless its last word is then a whole part."""
@@ -503,12 +525,10 @@ cdef class NameIndex:
         cdef unsigned char sets[MAX_LEVELS * SET_SIZE]
         if not self.intersect(sets, text, n, False):
             # Then no name starts with `text` either: the words at the start of a name are parts of it.
-            return []
-        found = []
-        if node != NO_NODE:
-            # Only names have spaces, so all hits of a text with spaces are names that start with it.
-            found = self.take_hits(node, limit)
-        return self.append_ranked(sets, found, limit)
+            return None
+        # Only names have spaces, so all hits of a text with spaces are names that start with it.
+        found = self.take_hits(node, limit) if node != NO_NODE else []
+        return self.append_ranked(sets, found, limit) or None
 
     cdef inline bint intersect(self, unsigned char* sets, const Py_UCS4* text, Py_ssize_t n, bint begun) noexcept nogil:
         """Sets `sets` to the values that have each word as a part, the last word as its beginning.
@@ -556,7 +576,7 @@ cdef class NameIndex:
         cdef unsigned char fresh[SET_SIZE]
         cdef unsigned char some
         cdef unsigned int value
-        cdef Py_ssize_t level, k
+        cdef Py_ssize_t level, k, left
         memset(seen, 0, SET_SIZE)
         for value in found:
             seen[value >> 3] |= 1 << (value & 7)
@@ -568,10 +588,19 @@ cdef class NameIndex:
                 some |= fresh[k]
             if not some:
                 continue
-            for k in range(self.size):
+            left = 0
+            for k in range(SET_SIZE):
+                some = fresh[k]
+                while some:
+                    some &= some - 1
+                    left += 1
+            k = 0
+            while left:
                 value = self.orders[level * MAX_VALUES + k]
+                k += 1
                 if fresh[value >> 3] >> (value & 7) & 1:
                     found.append(value)
+                    left -= 1
                     if len(found) >= limit:
                         return found[:limit]
         return found[:limit]

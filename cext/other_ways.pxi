@@ -1,4 +1,5 @@
 # Other ways to write a query, which NameIndex tries if nothing matches it. _names.pyx includes this file.
+# Each function returns None if it finds nothing.
 
 cdef list find_other_ways(NameIndex index, const Py_UCS4* text, Py_ssize_t n, Py_ssize_t limit):
     """Finds values by each word's beginning, words joined or divided, the singular, or other tones: the first found."""
@@ -6,7 +7,7 @@ cdef list find_other_ways(NameIndex index, const Py_UCS4* text, Py_ssize_t n, Py
     cdef Py_ssize_t length
     cdef list found
     if n > MAX_SHORT_QUERY:
-        return []  # no name is so long, and trying each place of a space takes quadratic time
+        return None  # no name is so long, and trying each place of a space takes quadratic time
     found = find_beginnings(index, text, n, limit) or find_respaced(index, text, n, limit)
     if found:
         return found
@@ -26,8 +27,8 @@ cdef list find_beginnings(NameIndex index, const Py_UCS4* text, Py_ssize_t n, Py
     cdef Py_ssize_t i
     for i in range(n):
         if text[i] == u" ":
-            return index.append_ranked(sets, [], limit) if index.intersect(sets, text, n, True) else []
-    return []  # what a single word begins is a match
+            return index.append_ranked(sets, [], limit) or None if index.intersect(sets, text, n, True) else None
+    return None  # what a single word begins is a match
 
 
 cdef list find_respaced(NameIndex index, const Py_UCS4* text, Py_ssize_t n, Py_ssize_t limit):
@@ -41,12 +42,13 @@ cdef list find_respaced(NameIndex index, const Py_UCS4* text, Py_ssize_t n, Py_s
     memset(found, 0, used)
     for i in range(n):
         if text[i] == u" ":
-            memcpy(other, text, i * sizeof(Py_UCS4))
-            memcpy(other + i, text + i + 1, (n - i - 1) * sizeof(Py_UCS4))
-            if index.intersect(sets, other, n - 1, False):
-                some = True
-                for k in range(used):
-                    found[k] |= sets[k]
+            if node != NO_NODE:
+                memcpy(other, text, i * sizeof(Py_UCS4))
+                memcpy(other + i, text + i + 1, (n - i - 1) * sizeof(Py_UCS4))
+                if index.intersect(sets, other, n - 1, False):
+                    some = True
+                    for k in range(used):
+                        found[k] |= sets[k]
             start, node = i + 1, 0
             continue
         if i > start and node == NO_NODE:
@@ -65,7 +67,7 @@ cdef list find_respaced(NameIndex index, const Py_UCS4* text, Py_ssize_t n, Py_s
                     for k in range(used):
                         found[k] |= sets[k]
         node = index.find_child(node, text[i])
-    return index.append_ranked(found, [], limit) if some else []
+    return index.append_ranked(found, [], limit) or None if some else None
 
 
 cdef Py_ssize_t singular(NameIndex index, const Py_UCS4* text, Py_ssize_t n, Py_UCS4* other) noexcept nogil:
@@ -118,11 +120,11 @@ cdef list find_other_tones(
             places[length] = i + 1
             length += 1
     if length == n:
-        return []
+        return None
     found = index.find_matches(toneless, length, index.size)
-    if not found:
+    if found is None:
         rest = index.end_before_colour(toneless, length)
         if rest:
             found = index.find_matches(toneless, rest, index.size)
             end = places[rest - 1]
-    return index.rank_by_tones(found, text, end, NULL, OTHER_TONES)[:limit]
+    return None if found is None else index.rank_by_tones(found, text, end, NULL, OTHER_TONES, limit) or None

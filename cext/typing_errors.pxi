@@ -6,18 +6,18 @@ cdef list find_misspelt(NameIndex index, const Py_UCS4* text, Py_ssize_t n, Py_s
     # optional: a text one error from such a spelling is as near to the one without.
     cdef unsigned char sets[MAX_LEVELS * SET_SIZE]
     cdef uint32_t child, node = 0
-    cdef uint64_t next_two = 0
+    cdef uint64_t here, following, letters
     cdef Py_ssize_t i
     memset(sets, 0, index.levels * SET_SIZE)
     for i in range(n + 1):
         # PERF: few of the root's many children have a child with one of the next two letters of the text.
-        if i + 1 < n:
-            next_two = letter_bit(text[i]) | letter_bit(text[i + 1])
+        here = letter_bit(text[i]) if i < n else 0
+        following = letter_bit(text[i + 1]) if i + 1 < n else 0
         for child in range(index.nodes[node].first, index.nodes[node].first + index.nodes[node].children):
-            if i + 1 < n and not index.nodes[child].child_letters & next_two:
-                continue
-            index.add_equal_names(sets, index.descend(child, text + i, n - i))
-            if i < n:
+            letters = index.nodes[child].child_letters
+            if letters & here or i == n:
+                index.add_equal_names(sets, index.descend(child, text + i, n - i))
+            if letters & following or i + 1 == n:
                 index.add_equal_names(sets, index.descend(child, text + i + 1, n - i - 1))
         if i == n:
             index.add_equal_names(sets, node)
