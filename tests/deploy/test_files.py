@@ -33,7 +33,7 @@ from sepu.cli.serve import serve
 from sepu.database.embedded import embedded_postgres
 from sepu.database.embedded.programs import programs
 from sepu.database.opening import connect
-from sepu.database.roles import granted_roles, left_open, not_of_purpose
+from sepu.database.roles import granted_roles, not_of_purpose, read_open_rights
 from sepu.http.request import CONTENT_LENGTH, READ, environ_name
 
 ROOT = Path(__file__).parents[2]
@@ -266,7 +266,7 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
             sepu(arguments, "owner")
         as_owner = f"postgresql://sepu_owner@/sepu?host={quote(host, safe='')}"
         with connect(as_owner) as connection:
-            assert [*left_open(connection), *not_of_purpose(connection)] == []
+            assert [*read_open_rights(connection), *not_of_purpose(connection)] == []
             assert {role for _, role in granted_roles(connection)} == {f"sepu_{role}" for role in ROLES[1:]}
             assert connection.execute("show server_encoding").fetchall() == [("UTF8",)]  # not the cluster's
             set_plan(connection, "one", {"color_match": 1, "color_search": 1}, requests_per_minute=10)

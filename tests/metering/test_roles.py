@@ -26,10 +26,10 @@ from sepu.database.roles import (
     Purpose,
     grant,
     granted_roles,
-    left_open,
     lock_holders,
     make_role,
     not_of_purpose,
+    read_open_rights,
 )
 from sepu.errors import SepuError
 
@@ -369,7 +369,7 @@ def test_a_role_has_no_privilege_but_those_of_its_purpose(empty_url: str, role: 
         migrate(empty)
         grant(empty, role, purpose)
         try:
-            assert [right for right in left_open(empty) if right.is_here] == []
+            assert [right for right in read_open_rights(empty) if right.is_here] == []
             with connect(make_conninfo(empty_url, user=role)) as session:
                 assert callable_by(empty, role) == CALLS.get(purpose, set())
                 assert set(session.execute(HOLDS).fetchall()) == GRANTED[purpose]
@@ -396,7 +396,7 @@ def test_what_only_a_superuser_can_close(empty_url: str, role: str) -> None:
             migrate(session)
             with pytest.raises(SepuError, match="owns the schema and may do everything"):
                 grant(session, role, "service")
-            left = [right for right in left_open(session) if right.by_superuser and right.is_here]
+            left = [right for right in read_open_rights(session) if right.by_superuser and right.is_here]
             assert len(left) == 3  # the functions, plpgsql, and pg_settings
             assert not any(right.may for right in left)
             assert all(right.statements[0].endswith(f' to "{role}"') for right in left)
@@ -417,7 +417,7 @@ def test_what_only_a_superuser_can_close(empty_url: str, role: str) -> None:
         assert all(right.what in managed.stderr for right in left), "it warns"
         empty.execute(script.encode())
         with connect(as_owner) as session:
-            assert [right for right in left_open(session) if right.is_here] == []
+            assert [right for right in read_open_rights(session) if right.is_here] == []
         assert invoke(*command).stderr == ""
         empty.execute(sql.SQL("reassign owned by {} to sepu").format(owner))
         empty.execute(sql.SQL("drop owned by {}").format(owner))

@@ -17,7 +17,7 @@ from psycopg import Connection
 from sepu.admin import charges as admin
 from sepu.admin.charges import Duplicate, LoggedRequest, Range, RequestStatus, StoredCharge
 from sepu.admin.usage import days_of_month, read_now
-from sepu.cli.command import command, example, form_options, refuse_idle
+from sepu.cli.command import command, example, form_options, refuse_useless_options
 from sepu.cli.decorators import with_connection
 from sepu.cli.demo_account import GREETING
 from sepu.cli.output import Form, columns, echo_rows, instant, members, month, note
@@ -95,7 +95,7 @@ def charges(
     times = _range(since, until, day, period)
     if log_files or request_ids:
         used = ("account_id", "request_ids", *(("log_files", "key", *_TIMES) if log_files else ()))
-        refuse_idle("--log" if log_files else "--request", used=used)
+        refuse_useless_options("--log" if log_files else "--request", used=used)
         if len(set(log_files)) < len(log_files):
             raise click.UsageError("--log is given twice with the same file")
         _check(connection, account_id, request_ids, log_files, key, times, form)
@@ -103,16 +103,16 @@ def charges(
     if account_id is None:
         raise click.UsageError("give an ACCOUNT; only --request works without one")
     if duplicates:
-        refuse_idle("--duplicates", used=("account_id", "duplicates", "minutes", *_TIMES))
+        refuse_useless_options("--duplicates", used=("account_id", "duplicates", "minutes", *_TIMES))
         _show_duplicates(connection, account_id, times, minutes, form)
     elif key is not None:
-        refuse_idle("--idempotency-key", used=("account_id", "key"))
+        refuse_useless_options("--idempotency-key", used=("account_id", "key"))
         found = admin.find_charge(connection, account_id, key)
         hashed = [key] if admin.KEY_HASH.fullmatch(key) else []
         if not _show([found] if found else admin.find_charges(connection, account_id, [], hashed), form):
             _note_missing(connection, account_id, "; the requests with this key are in the request log: --log FILE")
     else:
-        refuse_idle("a list of charges", used=("account_id", "key_id", "limit", *_TIMES))
+        refuse_useless_options("a list of charges", used=("account_id", "key_id", "limit", *_TIMES))
         if key_id is not None and account_of(key_id) != account_id:
             raise click.BadParameter(f"{key_id!r} is not the id of a key of account {account_id}")
         most = limit or None

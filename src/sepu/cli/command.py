@@ -58,15 +58,15 @@ def is_given(name: str) -> bool:
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
-def refuse_idle(cause: str, *, used: Container[str] = (), idle: Container[str] = ()) -> None:
-    """Refuses options of the command line that `cause` makes useless: those in `idle`, or all that are not in `used`.
+def refuse_useless_options(cause: str, *, used: Container[str] = (), useless: Container[str] = ()) -> None:
+    """Refuses options of the command line that `cause` makes useless: `useless`, or all that are not in `used`.
 
     Both hold names of parameters. `used` always includes those of the database and of the output's form.
     """
     for each in click.get_current_context().command.params:
         name = each.name or ""
-        useless = name in idle if idle else name not in used and name not in _EVERYWHERE
-        if useless and is_given(name):
+        is_useless = name in useless if useless else name not in used and name not in _EVERYWHERE
+        if is_useless and is_given(name):
             raise click.UsageError(f"{each.opts[0]} does nothing with {cause}; leave it out")
 
 

@@ -11,7 +11,7 @@ import click
 import psycopg
 
 from sepu import limits
-from sepu.cli.command import command, env_option, example, refuse_idle
+from sepu.cli.command import command, env_option, example, refuse_useless_options
 from sepu.cli.decorators import database_options
 from sepu.cli.output import Port, echo
 from sepu.console.app import create_console
@@ -69,7 +69,7 @@ def console(
     """
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[RequestLog("auto")])
     if bind is not None:
-        refuse_idle("--bind", idle=("host", "port"))
+        refuse_useless_options("--bind", useless=("host", "port"))
     address = listen.address(host, port, bind, "gthread")
     hosts = {host, *_LOOPBACK, *_parts(allowed_hosts)}
     service_state = _service_state_reader(_parts(metrics_urls)) if metrics_urls else ServiceState

@@ -12,7 +12,17 @@ from psycopg import Connection
 from sepu.admin.distribute import distribute
 from sepu.cli.command import example, form_options, group, json_option
 from sepu.cli.decorators import REPEATABLE, database_options, prints_change, with_connection
-from sepu.cli.output import Form, check_output, columns, echo, echo_fields, echo_rows, members, note, telling
+from sepu.cli.output import (
+    Form,
+    check_output,
+    columns,
+    echo,
+    echo_fields,
+    echo_rows,
+    members,
+    note,
+    report_success_if_unprinted,
+)
 from sepu.database.embedded import embedded_postgres
 from sepu.database.migrate import migrate, schema_of_database
 from sepu.database.opening import clear_errors, connect
@@ -22,10 +32,10 @@ from sepu.database.roles import (
     OpenRight,
     Purpose,
     grant,
-    left_open,
     lock_holders,
-    nodes_left_open,
     not_of_purpose,
+    read_open_rights,
+    read_open_rights_of_nodes,
 )
 from sepu.database.settings import BrokenSetting, broken_settings
 
@@ -45,7 +55,7 @@ def migrate_database(as_json: bool, database_url: str | None, state_dir: Path) -
         url = database_url or stack.enter_context(embedded_postgres(state_dir, create=False))
         stack.enter_context(clear_errors())
         applied = migrate(stack.enter_context(connect(url)))
-    with telling({}, REPEATABLE):
+    with report_success_if_unprinted({}, REPEATABLE):
         echo_fields({"applied": applied}, as_json)
 
 
@@ -62,7 +72,7 @@ def grant_role(connection: Connection, role: str, purpose: Purpose) -> dict[str,
     also changes accounts, keys and plans. A role has one purpose: granting another one replaces it.
     """
     grant(connection, role, purpose)
-    if left := [right for right in left_open(connection) if right.is_here]:
+    if left := [right for right in read_open_rights(connection) if right.is_here]:
         note(f"{role} can still do what every role can; as a superuser run in this database:")
         echo(*_script(left), err=True)
     return {"role": role, "purpose": purpose}
@@ -94,7 +104,7 @@ def check_settings(connection: Connection, form: Form | None, managed: bool) -> 
     Run by the owner of the schema. Names the schema: its last migration's number and a digest of all, which equal
     versions share. Exit status: 0, all is right; 1, it lists what is not, and the statements that mend it.
     """
-    left = [*left_open(connection), *not_of_purpose(connection), *nodes_left_open(connection)]
+    left = [*read_open_rights(connection), *not_of_purpose(connection), *read_open_rights_of_nodes(connection)]
     bearable = [right for right in left if managed and right.by_superuser]
     found = [
         *map(_broken_setting, broken_settings(connection)),
@@ -156,5 +166,5 @@ def distribute_database(connection: Connection, as_json: bool) -> None:
     unless requests are delegated to every worker.
     """
     done = distribute(connection)
-    with telling({}, REPEATABLE):
+    with report_success_if_unprinted({}, REPEATABLE):
         echo_fields(asdict(done), as_json)

@@ -9,8 +9,8 @@ import click
 import psycopg
 
 from sepu.admin.naming import find_account
-from sepu.cli.command import env_option, form_options, is_given, json_option, refuse_idle
-from sepu.cli.output import Fields, Form, check_output, echo_fields, echo_rows, telling
+from sepu.cli.command import env_option, form_options, is_given, json_option, refuse_useless_options
+from sepu.cli.output import Fields, Form, check_output, echo_fields, echo_rows, report_success_if_unprinted
 from sepu.cli.times import by_the_database
 from sepu.database.embedded import refuse_moved
 from sepu.database.opening import DatabaseError, DatabaseUnavailableError, clear_errors, database_connection
@@ -25,7 +25,7 @@ def database_options(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def of_one_database(*, database_url: str | None, state_dir: Path, **arguments: Any) -> None:  # noqa: ANN401
         if database_url is not None:
-            refuse_idle("--database-url or SEPU_DATABASE_URL", idle=("state_dir",))
+            refuse_useless_options("--database-url or SEPU_DATABASE_URL", useless=("state_dir",))
         elif not is_given("state_dir"):
             refuse_moved(state_dir)
         command(database_url=database_url, state_dir=state_dir, **arguments)
@@ -94,7 +94,7 @@ def prints_change(
                     done = command(connection, **arguments)
             except DatabaseUnavailableError as error:
                 raise DatabaseError(f"{error}. It is not known whether this was done; see: sepu history") from error
-            with telling(done, now.format_map(done) if isinstance(now, str) else now(done)):
+            with report_success_if_unprinted(done, now.format_map(done) if isinstance(now, str) else now(done)):
                 echo_fields(done, as_json)
 
         return printing

@@ -18,7 +18,7 @@ from sepu import limits
 from sepu.admin import events as ledger
 from sepu.admin.events import STATES, EndpointAnswer, Event
 from sepu.admin.webhook_payload import payload, trial
-from sepu.cli.command import F, example, group, json_option, refuse_idle
+from sepu.cli.command import F, example, group, json_option, refuse_useless_options
 from sepu.cli.decorators import database_options, prints_change, prints_fields, prints_rows
 from sepu.cli.files import first_bytes
 from sepu.cli.output import Fields, check_output, columns, echo_fields, echo_json, members, month, note
@@ -117,7 +117,7 @@ def deliver(
     if not prints and (url is None or secrets is None):
         raise click.UsageError("take --url and --secret-file, or --print")
     if prints:
-        refuse_idle("--print", idle=("url", "secrets"))
+        refuse_useless_options("--print", useless=("url", "secrets"))
         check_output()
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))  # finishes deliveries in flight
@@ -228,7 +228,7 @@ def retry(
         return {"due": ledger.retry_all(connection, state, since, until)}
     if state is not None or not event_ids:
         raise click.UsageError("take ids of events, or --state")
-    refuse_idle("ids of events", idle=("since", "until"))
+    refuse_useless_options("ids of events", useless=("since", "until"))
     with connection.transaction():
         for event_id in event_ids:
             ledger.retry_delivery(connection, event_id)

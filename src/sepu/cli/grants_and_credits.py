@@ -13,7 +13,17 @@ from sepu.admin import grants_and_credits as admin
 from sepu.admin.export import export_usage
 from sepu.cli.command import F, example, form_options, group
 from sepu.cli.decorators import REPEATABLE, prints_change, prints_rows, with_connection
-from sepu.cli.output import Fields, Form, columns, echo_rows, members, month, note, progress, telling
+from sepu.cli.output import (
+    Fields,
+    Form,
+    columns,
+    echo_rows,
+    members,
+    month,
+    note,
+    progress,
+    report_success_if_unprinted,
+)
 from sepu.cli.times import moment
 from sepu.database.opening import DatabaseError, DatabaseUnavailableError, clear_errors
 from sepu.errors import SepuError
@@ -141,7 +151,7 @@ def credit_range(
     units: dict[str, Counter[str]] = {}
     for each in found:
         units.setdefault(each.outcome, Counter())[each.meter] += each.units
-    with telling({}, REPEATABLE):
+    with report_success_if_unprinted({}, REPEATABLE):
         echo_rows(columns(admin.RangeCredit), map(members, found), form or "table", _range_in_table, nothing=None)
     sums = (
         f"{outcome}: {', '.join(f'{of[meter]} of {meter}' for meter in METERS if of[meter])}"

@@ -17,7 +17,18 @@ from sepu.cli.accounts import naming_options, note_thumbprint, replace_unseen_ke
 from sepu.cli.command import example, group, json_option
 from sepu.cli.decorators import REPEATABLE, prints_change, prints_rows, with_connection
 from sepu.cli.files import first_bytes
-from sepu.cli.output import Fields, columns, echo, echo_json, echo_rows, instant, members, note, note_to_person, telling
+from sepu.cli.output import (
+    Fields,
+    columns,
+    echo,
+    echo_json,
+    echo_rows,
+    instant,
+    members,
+    note,
+    note_to_person,
+    report_success_if_unprinted,
+)
 from sepu.cli.times import duration, ending, ending_or_none
 from sepu.errors import SepuError
 from sepu.metering.key_format import account_of
@@ -111,7 +122,7 @@ def rotate_key(
         return
     made = rotated(connection, account_id, to, rotation, grace, expires_at, replaced=replaced)
     done = {"accountId": account_id, "thumbprint": thumbprint, **members(made)}
-    with telling(done, f"{REPEATABLE}, and prints the same receipt"):
+    with report_success_if_unprinted(done, f"{REPEATABLE}, and prints the same receipt"):
         if as_json:
             echo_json(done)
             return

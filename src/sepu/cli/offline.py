@@ -22,7 +22,7 @@ from rich.text import Text
 
 from sepu import limits
 from sepu.cli.colors import LIBRARY_SIZE
-from sepu.cli.command import refuse_idle
+from sepu.cli.command import refuse_useless_options
 from sepu.cli.output import check_output, echo, progress, terminal_width
 from sepu.cli.palette_formats import WRITERS, Entry, Source, row
 from sepu.library.collection import UnknownNameError
@@ -279,7 +279,7 @@ def image(
 ) -> None:
     """Prints the colours of an image."""
     if file_format is not None:
-        refuse_idle("--format", idle=("width",))
+        refuse_useless_options("--format", useless=("width",))
     source = _load(palette)
     with _only_our_errors():
         given = sys.stdin.buffer.read(limits.images.BYTES + 1) if file == "-" else file

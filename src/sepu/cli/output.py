@@ -148,7 +148,7 @@ def check_output() -> None:
 
 
 @contextmanager
-def telling(done: Fields, now: str) -> Iterator[None]:
+def report_success_if_unprinted(done: Fields, now: str) -> Iterator[None]:
     """If the block cannot print, says what the command did, and what to do `now`. Never prints a key.
 
     Raises:

@@ -10,7 +10,7 @@ import msgspec
 from sepu.admin import receipts
 from sepu.cli.command import example, group, json_option
 from sepu.cli.files import first_bytes
-from sepu.cli.output import check_output, echo, echo_fields, echo_json, telling
+from sepu.cli.output import check_output, echo, echo_fields, echo_json, report_success_if_unprinted
 from sepu.errors import SepuError
 
 
@@ -44,7 +44,7 @@ def keypair(private_file: Path, public_file: Path | None, as_json: bool) -> None
         undone.pop_all()
     fields = {"thumbprint": key.kid, "privateFile": str(private_file), "publicFile": public_file and str(public_file)}
     made = [file for file in (private_file, public_file) if file is not None]
-    with telling({}, f"Remove {' and '.join(map(str, made))}, and run it again"):
+    with report_success_if_unprinted({}, f"Remove {' and '.join(map(str, made))}, and run it again"):
         if as_json:
             echo_json({**fields, "publicKey": public})
         elif public_file is None:

@@ -11,7 +11,7 @@ from typing import get_args
 import click
 
 from sepu import limits
-from sepu.cli.command import command, env_option, example, refuse_idle
+from sepu.cli.command import command, env_option, example, refuse_useless_options
 from sepu.cli.decorators import database_options
 from sepu.cli.demo_account import greet
 from sepu.cli.output import Port, note
@@ -102,7 +102,7 @@ def serve(
     request_log = RequestLog(log_format, requests=log_requests)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[request_log])
     if bind is not None:
-        refuse_idle("--bind", idle=("host", "port"))
+        refuse_useless_options("--bind", useless=("host", "port"))
     if WEB_CONCURRENCY is not None:
         note("WEB_CONCURRENCY does nothing; the number of workers is --workers or SEPU_WORKERS")
     address = listen.address(host, port, bind, worker)

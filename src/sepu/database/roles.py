@@ -107,7 +107,7 @@ def granted_roles(connection: psycopg.Connection) -> list[tuple[Purpose, str]]:
     return statements.run(connection, "read_granted_roles").fetchall()
 
 
-def left_open(connection: psycopg.Connection) -> list[OpenRight]:
+def read_open_rights(connection: psycopg.Connection) -> list[OpenRight]:
     """Returns what every role may do and should not, what the owner lacks, and which serving roles have no limit.
 
     Must be called by the owner of the schema.
@@ -115,7 +115,7 @@ def left_open(connection: psycopg.Connection) -> list[OpenRight]:
     ((owner, _),) = statements.run(connection, "read_owner").fetchall()
     with connection.transaction():  # behind a pooler, only a transaction keeps its session
         statements.run(connection, "set_keepers", keepers=[owner])
-        query = sql.SQL(statements.statement("read_left_open")).format(public=sql.SQL(statements.public()))
+        query = sql.SQL(statements.statement("read_open_rights")).format(public=sql.SQL(statements.public()))
         rows = connection.execute(query).fetchall()
     found = [
         OpenRight(
@@ -131,14 +131,14 @@ def left_open(connection: psycopg.Connection) -> list[OpenRight]:
     return found + _unbounded(connection)
 
 
-def nodes_left_open(connection: psycopg.Connection) -> list[OpenRight]:
+def read_open_rights_of_nodes(connection: psycopg.Connection) -> list[OpenRight]:
     """Returns what every role may do and should not, or the owner lacks, on the other nodes of a Citus cluster.
 
     Such rights belong to one database on one node. A node that does not answer is left to `broken_nodes`. Must be
     called by the owner of the schema.
     """
     assert isinstance(connection, BoundedConnection)  # noqa: S101
-    query = statements.statement("query_left_open").format(public=statements.public())
+    query = statements.statement("query_open_rights").format(public=statements.public())
     found = []
     with closing(NodeConnection(connection.another)) as asking:
         for node in other_nodes(connection):
@@ -270,7 +270,7 @@ def _of_ledger(role: str, what: str, value: str, needed: str, *remedies: str) ->
 
 def _close(connection: psycopg.Connection, *, everywhere: bool = False) -> None:
     """Closes what this session may, by default in this database only: others may belong to other applications."""
-    for right in left_open(connection):
+    for right in read_open_rights(connection):
         if right.may and (right.is_here or everywhere):
             for statement in right.statements:
                 connection.execute(statement.encode())

@@ -187,12 +187,12 @@ class Connection(asyncio.BufferedProtocol):
             self._parse(data)
         else:
             self._unparsed += data
-        self._go_on()
+        self._advance()
 
     def eof_received(self) -> bool:
         """Records that the client has finished sending. It may still be waiting for answers."""
         self._at_end = True
-        self._go_on()
+        self._advance()
         return self._state is not _CLOSING
 
     def pause_writing(self) -> None:
@@ -204,7 +204,7 @@ class Connection(asyncio.BufferedProtocol):
         """Continues with the client's input."""
         if self._state is _STUCK:
             self._enter(self._input)
-            self._go_on()
+            self._advance()
 
     # --- called by the worker
 
@@ -360,7 +360,7 @@ class Connection(asyncio.BufferedProtocol):
             self._input = _ENDED
             self._refusal = status
 
-    def _go_on(self) -> None:
+    def _advance(self) -> None:
         """Serves parsed requests, then parses further input, until it must wait."""
         if self._running:
             return
@@ -378,16 +378,16 @@ class Connection(asyncio.BufferedProtocol):
             elif self._unparsed or not self._at_end:
                 self._enter(self._input)
                 if self._unparsed:  # let other connections go first
-                    self._loop.call_soon(self._go_on)
+                    self._loop.call_soon(self._advance)
                 elif self._input is _BODY:
-                    self._continue()
+                    self._send_continue()
                 break
             elif self._input in _BETWEEN:
                 self._close()
             else:
                 self._refuse(400)  # RFC 9112, 8
         self._running = False
-        self._read(not self._unparsed)
+        self._set_reading(not self._unparsed)
 
     def _enter(self, state: State) -> None:
         """Enters a state and sets its deadline, unless the connection is already in that state."""
@@ -398,12 +398,12 @@ class Connection(asyncio.BufferedProtocol):
         if before is not _HEAD or state is not _BODY:
             self.deadline = self._loop.time() + state.seconds
 
-    def _continue(self) -> None:
+    def _send_continue(self) -> None:
         """Sends 100 Continue if the client expects it: once, after all earlier answers (RFC 9110, 10.1.1)."""
         if self._environ is not None and self._environ.pop(_EXPECT, None) is not None:
             self._transport.write(_CONTINUE)
 
-    def _read(self, wanted: bool) -> None:
+    def _set_reading(self, wanted: bool) -> None:
         if wanted != self._reading and not self._transport.is_closing():
             self._reading = wanted
             if wanted:
@@ -428,7 +428,7 @@ class Connection(asyncio.BufferedProtocol):
         if close:
             self._close()
         elif self._input is not _IDLE or self._requests or self._unparsed or self._at_end:
-            self._go_on()
+            self._advance()
 
     def _refuse(self, status: int) -> None:
         refuse(status, self._transport.write, self._owner.observers)
@@ -444,7 +444,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.close()
         elif not self._transport.is_closing():
             self._transport.write_eof()
-            self._read(True)
+            self._set_reading(True)
 
 
 class _RefusedError(Exception):

@@ -13,7 +13,7 @@ select r.success, r.result
 -- name: query_state
 select sepu.node_state(%1$L)
 
--- name: query_left_open
+-- name: query_open_rights
 select coalesce(json_agg(json_build_array(o.what, o.revoke is not null)), '[]') from ({public}) o
 
 -- name: query_login

@@ -144,7 +144,7 @@ select coalesce(r.rolname, 'PUBLIC'), string_agg(distinct 'sepu.' || o.name, ', 
 -- Until the transaction ends.
 select set_config('sepu.keepers', %(keepers)s::text[]::text, true)
 
--- name: read_left_open
+-- name: read_open_rights
 -- `may`: whether this session may run the statements. `by_superuser`: whether only a superuser may.
 select o.what, o.grants, o.revoke, o.is_here,
        pg_has_role(o.owner, 'USAGE') as may, r.rolsuper as by_superuser
@@ -152,7 +152,7 @@ select o.what, o.grants, o.revoke, o.is_here,
   join pg_roles r on r.oid = o.owner
 
 -- name: read_unbounded_roles
--- What roles with a purpose lack: bounds, and the way into this database. In the form of read_left_open, for a role each.
+-- What roles with a purpose lack: bounds, and the way into this database. In the form of read_open_rights, for a role each.
 select r.rolname, f.what, f.value, f.needed, f.statement, true as is_here, p.is_superuser as may, f.by_superuser
   from unnest(%(roles)s::text[], %(connections)s::integer[]) as o (role, connections)
   join pg_roles r on r.rolname = o.role and not r.rolsuper
