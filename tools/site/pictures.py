@@ -335,7 +335,8 @@ def _svg(width: float, height: float, shapes: Iterable[str], title: str) -> str:
     tip = '<marker id="tip" markerWidth="9" markerHeight="8" refX="9" refY="4" orient="auto">'
     tip += '<path d="M0 0 L9 4 L0 8 z" class="tip"/></marker>'
     lines = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
+        f'viewBox="0 0 {width:g} {height:g}" role="img">',
         f"<title>{escape(title)}</title>",
         f"<style>{' '.join(style)}</style>",
         f"<defs>{tip}</defs>",
