@@ -11,9 +11,6 @@ from sepu.admin.history import NO_ACCOUNT, record_changes
 from sepu.database.statements import run, value
 from sepu.errors import SepuError
 
-# Counters that a prune reads at a time.
-_COUNTERS = 500
-
 
 @dataclass(frozen=True, slots=True)
 class PrunedBatch:
@@ -80,5 +77,5 @@ def prune_deliveries(connection: psycopg.Connection, days: int) -> int:
 
 
 def _next_prunable(connection: psycopg.Connection, days: int, after: dict[str, str]) -> list[dict[str, str]]:
-    rows = run(connection, "next_prunable", days=days, limit=_COUNTERS, **after).fetchall()
+    rows = run(connection, "next_prunable", days=days, limit=limits.retention.COUNTERS, **after).fetchall()
     return [dict(zip(after, row, strict=True)) for row in rows]

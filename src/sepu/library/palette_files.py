@@ -33,9 +33,6 @@ from sepu.library.palette_json import read_json
 from sepu.library.parsing import FORMS, ColorError, ColorLike, parse_color
 from sepu.library.records import Swatch, hex_of, is_in_srgb
 
-# Bytes of a palette's file.
-_BYTES = 2**24
-
 # Characters of a line in a table.
 _TABLE_LINE_CHARACTERS = 2**17
 
@@ -55,7 +52,7 @@ def read_palette(path: str | os.PathLike[str], *, index: bool = False) -> NamedP
     ending = Path(path).suffix.lower()
     if ending not in READERS:
         raise PaletteError(f"{name} does not end in {', '.join(READERS)}; save it as one of these")
-    content = read_file(path, _BYTES, "save its colours alone", PaletteError)
+    content = read_file(path, limits.palettes.BYTES, "save its colours alone", PaletteError)
     swatches: list[Swatch] = []
     skipped: list[tuple[str, str]] = []  # where, and why
     try:

@@ -4,3 +4,5 @@
 DAYS = 90
 # Results deleted in one transaction, which takes some tens of milliseconds.
 RESULTS = 2000
+# Counters that a prune reads at a time.
+COUNTERS = 500
