@@ -13,7 +13,7 @@ from sepu.database.migrate import migrate
 from sepu.database.opening import connect
 from sepu.database.roles import make_role
 
-NO_JOIN = ("--no-join",)
+NO_BATCHES = ("--no-batches",)
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +37,7 @@ def service_url(cluster: Citus) -> str:
 
 @pytest.fixture(scope="session")
 def server(service_url: str) -> Iterator[Server]:
-    with serving("uvloop", service_url, options=NO_JOIN) as running:
+    with serving("uvloop", service_url, options=NO_BATCHES) as running:
         yield running
 
 

@@ -123,5 +123,5 @@ def staged_on_citus(plan: Plan, workers: int) -> Iterator[Stage]:
             make_conninfo(cluster.url, user="sepu_service"),
             holders,
             lambda server: ClusterInjector(server, cluster, plan.pace.worker_kill, plan.seed),
-            options=("--no-join",),
+            options=("--no-batches",),
         )

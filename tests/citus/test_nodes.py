@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 from psycopg import Connection, sql
 from tests.citus.cluster import Citus
-from tests.citus.conftest import NO_JOIN
+from tests.citus.conftest import NO_BATCHES
 from tests.citus.soak import frozen
 from tests.cli.running import invoke
 from tests.harness.postgres import Cluster
@@ -83,7 +83,7 @@ def test_an_unsafe_node_charges_nobody_and_is_named(url: str, spoilt: Connection
     wrong = other.workers[0]
     of_wrong, of_other = accounts_of(spoilt, other)
     metrics = f"127.0.0.1:{free_port()}"
-    options = (*NO_JOIN, "--metrics-bind", metrics)
+    options = (*NO_BATCHES, "--metrics-bind", metrics)
     with serving("uvloop", url, workers=1, options=options) as server:
         for setting, value in UNSAFE.items():
             with unsafe(wrong, setting):
@@ -146,7 +146,7 @@ def test_a_dead_or_frozen_node_is_named(url: str, spoilt: Connection, other: Cit
     wrong = other.workers[0]
     of_wrong, _ = accounts_of(spoilt, other)
     metrics = f"127.0.0.1:{free_port()}"
-    options = (*NO_JOIN, "--metrics-bind", metrics)
+    options = (*NO_BATCHES, "--metrics-bind", metrics)
 
     def seen(problem: str) -> None:
         until(lambda: sample(metrics, "sepu_node_ready", node=name(wrong)) == 0, seconds=40)

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from psycopg import Connection
 from tests.citus.cluster import Citus
-from tests.citus.conftest import NO_JOIN
+from tests.citus.conftest import NO_BATCHES
 from tests.citus.soak import frozen
 from tests.faults.history import History
 from tests.faults.verdict import contradictory
@@ -48,7 +48,7 @@ def test_nothing_of_a_request_runs_on_the_coordinator(url: str, spoilt: Connecti
     for cluster in (other.coordinator, *other.workers):
         with connect(cluster.url) as connection:
             connection.execute("select pg_stat_reset()")
-    with serving("uvloop", url, options=NO_JOIN) as server:
+    with serving("uvloop", url, options=NO_BATCHES) as server:
         issued = [on_plan(spoilt) for _ in range(8)]
         for each in issued:
             assert server.match(each, "where-0001").status == 200
@@ -75,14 +75,14 @@ def test_shards_move_beneath_traffic(url: str, spoilt: Connection, other: Citus,
             )
             connection.execute("alter table sepu.request_rate set unlogged")
 
-    with serving("uvloop", url, options=NO_JOIN) as server:
+    with serving("uvloop", url, options=NO_BATCHES) as server:
         verdict, _ = crowded(spoilt, [server.address], 1200, move, operated=other.url)
     assert verdict.explain() == ""
     assert len(distribute(spoilt).workers) == 2
 
 
 def test_joined_calls_are_right_too(url: str, spoilt: Connection, other: Citus) -> None:
-    """They run on the coordinator, so they do not scale; but forgetting --no-join loses no charge."""
+    """They run on the coordinator, so they do not scale; but forgetting --no-batches loses no charge."""
     with serving("uvloop", url) as server:
         verdict, _ = crowded(spoilt, [server.address], 600, operated=other.url)
     assert verdict.explain() == ""
@@ -95,7 +95,7 @@ def test_a_lost_worker_affects_only_its_accounts(url: str, spoilt: Connection, o
     others = [each for each in issued if each not in its]
     assert its
     assert others
-    with serving("uvloop", url, options=NO_JOIN) as server:
+    with serving("uvloop", url, options=NO_BATCHES) as server:
         history = History()
         match = partial(history.match, server)
         assert Counter(match(each, "lost-0001").status for each in issued) == {200: 12}
@@ -129,7 +129,7 @@ def test_a_frozen_worker_leaves_the_sessions_to_others(url: str, spoilt: Connect
     assert others
     answers = Counter[tuple[str, int]]()
     ended = Event()
-    with serving("uvloop", url, workers=1, options=NO_JOIN) as server, ThreadPoolExecutor(48) as pool:
+    with serving("uvloop", url, workers=1, options=NO_BATCHES) as server, ThreadPoolExecutor(48) as pool:
 
         def ask(each: IssuedKey) -> None:
             while not ended.is_set():
@@ -153,7 +153,7 @@ def test_a_session_of_a_worker_keeps_its_size(url: str, spoilt: Connection, othe
         postmaster = int((node.data / "postmaster.pid").read_text().split()[0])
         return sum(child.memory_full_info().uss for child in children(postmaster))
 
-    with serving("uvloop", url, workers=1, options=NO_JOIN) as server:
+    with serving("uvloop", url, workers=1, options=NO_BATCHES) as server:
 
         def charge(times: int) -> int:
             assert {server.match(issued, str(uuid4())).status for _ in range(times)} == {200}
@@ -176,7 +176,7 @@ def test_the_audit_is_right_beside_traffic(url: str, spoilt: Connection, other: 
         with connect(other.url) as connection:
             found.extend(audit(connection).differences for _ in range(10))
 
-    with serving("uvloop", url, options=NO_JOIN) as server:
+    with serving("uvloop", url, options=NO_BATCHES) as server:
         verdict, _ = crowded(spoilt, [server.address], 1200, audits, operated=other.url)
     assert verdict.explain() == ""
     assert found == [()] * 10

@@ -46,7 +46,7 @@ def test_functions_wait_for_locks_as_long_as_the_ledger_expects() -> None:
     found = dict(re.findall(timeout, FUNCTIONS, re.DOTALL))
     assert {"admit", "read_usage", "meter_request"} <= found.keys()
     for name, milliseconds in found.items():
-        expected = database.BATCH_LOCK_SECONDS if "_each" in name else database.LOCK_SECONDS
+        expected = database.BATCH_LOCK_SECONDS if "_batch" in name else database.LOCK_SECONDS
         assert int(milliseconds) == expected * 1000, name
 
 

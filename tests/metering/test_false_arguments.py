@@ -11,12 +11,12 @@ from tests.metering.conftest import Customer, MakeCustomer
 # Each function that the service calls with an instant, and its batch form.
 CALLS: dict[str, LiteralString] = {
     "admit": "select outcome from sepu.admit(%s, %s, {})",
-    "admit_each": "select outcome from sepu.admit_each(array[%s], array[%s::bytea], {})",
+    "admit_batch": "select outcome from sepu.admit_batch(array[%s], array[%s::bytea], {})",
     "read_usage": "select outcome from sepu.read_usage(%s, %s, {})",
-    "read_usage_each": "select outcome from sepu.read_usage_each(array[%s], array[%s::bytea], {})",
+    "read_usage_batch": "select outcome from sepu.read_usage_batch(array[%s], array[%s::bytea], {})",
     "meter_request": "select outcome from sepu.meter_request("
     "%s, %s, 'key-0001', sha256(''), 'color_match', 1, '{{}}', gen_random_uuid(), {})",
-    "meter_request_each": "select outcome from sepu.meter_request_each("
+    "meter_request_batch": "select outcome from sepu.meter_request_batch("
     "array[%s], array[%s::bytea], array['key-0001'], array[sha256('')], array['color_match'], array[1], "
     "array['{{}}'::bytea], array[gen_random_uuid()], {})",
 }
@@ -60,7 +60,7 @@ PARAMETERS = ("account_id", "key_hash", "idempotency_key", "fingerprint", "meter
 TYPES = ("text", "bytea", "text", "bytea", "text", "integer", "bytea", "uuid")
 ONE = f"select outcome, body from sepu.meter_request({', '.join(f'%s::{kind}' for kind in TYPES)})".encode()
 EACH = (
-    f"select outcome, body from sepu.meter_request_each({', '.join(f'array[%s::{kind}]' for kind in TYPES)})".encode()
+    f"select outcome, body from sepu.meter_request_batch({', '.join(f'array[%s::{kind}]' for kind in TYPES)})".encode()
 )
 
 

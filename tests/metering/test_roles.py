@@ -51,11 +51,11 @@ TABLES = (
 )
 SERVES = {
     "admit",
-    "admit_each",
+    "admit_batch",
     "read_usage",
-    "read_usage_each",
+    "read_usage_batch",
     "meter_request",
-    "meter_request_each",
+    "meter_request_batch",
     "key_secret",
     "probe",
     "broken_settings",

@@ -94,7 +94,7 @@ def test_each_statement_has_a_name_of_its_own() -> None:
 
 def test_only_calls_of_several_rethrow() -> None:
     assert {name for name, text in functions().items() if RETHROWN in text} == {
-        name for name in functions() if "_each" in name
+        name for name in functions() if "_batch" in name
     }
 
 
@@ -132,8 +132,8 @@ def test_what_a_request_calls_is_one_statement() -> None:
         text = statements.statement(name)
         assert re.fullmatch(rf"select \w+(, \w+)*\s+from sepu\.{name}\((%s(::uuid)?(, )?)+\)", text)
         columns = text.partition("select ")[2].partition("from")[0].split()
-        text = statements.statement(f"{name}_each")
-        assert re.fullmatch(rf"select at(, \w+)+\s+from sepu\.{name}_each\(\s*(%s::\w+\[\](,\s)?\s*)+\)", text)
+        text = statements.statement(f"{name}_batch")
+        assert re.fullmatch(rf"select at(, \w+)+\s+from sepu\.{name}_batch\(\s*(%s::\w+\[\](,\s)?\s*)+\)", text)
         assert text.partition("select at, ")[2].partition("from")[0].split() == columns
 
 
@@ -150,7 +150,7 @@ def test_a_command_locks_two_numbers_and_a_request_one() -> None:
 
 
 def test_functions_that_wait_for_locks_bound_the_wait(connection: Connection) -> None:
-    for name in ("admit", "admit_each", "read_usage", "read_usage_each", "meter_request", "meter_request_each"):
+    for name in ("admit", "admit_batch", "read_usage", "read_usage_batch", "meter_request", "meter_request_batch"):
         found = connection.execute(
             "select unnest(proconfig) from pg_proc where oid = %s::regproc", (f"sepu.{name}",)
         ).fetchall()

@@ -61,7 +61,7 @@ def networks(value: str) -> tuple[Network, ...]:
     metavar="NETWORK,...",
 )
 @env_option(
-    "--join/--no-join",
+    "--batches/--no-batches",
     "Let simultaneous requests of a worker share database calls; not on Citus.",
     default=True,
 )
@@ -89,7 +89,7 @@ def serve(
     workers: int,
     worker: Worker,
     trusted_proxies: tuple[Network, ...],
-    join: bool,
+    batches: bool,
     idle_seconds: int,
     metrics_bind: str | None,
     log_format: LogFormat,
@@ -117,7 +117,7 @@ def serve(
             url = service_url(url)
         else:
             mark_moved(state_dir)
-        settings = Settings(address, workers, worker, url, trusted_proxies, join, metrics_bind, idle_seconds)
+        settings = Settings(address, workers, worker, url, trusted_proxies, batches, metrics_bind, idle_seconds)
         Server(settings, release, request_log, *each_second).run()
 
 

@@ -107,11 +107,11 @@ UNAUTHORIZED = "unauthorized"
 _IN_PROGRESS = "request_in_progress"
 
 _ADMIT = statements.statement("admit")
-_ADMIT_BATCH = statements.statement("admit_each")
+_ADMIT_BATCH = statements.statement("admit_batch")
 _READ_USAGE = statements.statement("read_usage")
-_READ_USAGE_BATCH = statements.statement("read_usage_each")
+_READ_USAGE_BATCH = statements.statement("read_usage_batch")
 _METER_REQUEST = statements.statement("meter_request")
-_METER_REQUEST_BATCH = statements.statement("meter_request_each")
+_METER_REQUEST_BATCH = statements.statement("meter_request_batch")
 _PROBE = statements.statement("probe")
 
 

@@ -12,7 +12,7 @@
 -- made while a table was empty. enable_seqscan is off so that such a plan does not scan the whole table later.
 -- (search_path, enable_seqscan and lock_timeout together take 2% of a charge's instructions.)
 --
--- The calls between functions. meter_request, read_usage and admit each have a batch form, `..._each`, which calls the
+-- The calls between functions. meter_request, read_usage and admit each have a batch form, `..._batch`, which calls the
 -- same functions for each request.
 --   meter_request -> meter_one      -> authenticate, count_request, is_limited, record_events
 --   count_request -> is_limited
@@ -376,7 +376,7 @@ end $$;
 
 -- 2. Functions that the service calls.
 --
--- A function for batches, `..._each`, serves several requests in one transaction. `at` is a request's 1-based position
+-- A function for batches, `..._batch`, serves several requests in one transaction. `at` is a request's 1-based position
 -- in the arrays. Requests are served in account order, so that two batches do not deadlock. The lock
 -- timeout is shorter because all requests in the batch wait, and the worker can send them again. If the function fails,
 -- the error's detail is the position of the request to blame.
@@ -391,7 +391,7 @@ begin
     outcome := sepu.admit_one(p_account_id, p_key_hash, p_now);
 end $$;
 
-create or replace function sepu.admit_each(
+create or replace function sepu.admit_batch(
     p_account_ids text[], p_key_hashes bytea[], p_now timestamptz default now()
 ) returns table (at bigint, outcome text) language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '200ms' as $$
@@ -426,7 +426,7 @@ begin
     return query select u.* from sepu.read_usage_one(p_account_id, p_key_hash, p_now) u;
 end $$;
 
-create or replace function sepu.read_usage_each(
+create or replace function sepu.read_usage_batch(
     p_account_ids text[], p_key_hashes bytea[], p_now timestamptz default now()
 ) returns setof sepu.used language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '200ms' as $$
@@ -468,7 +468,7 @@ begin
         p_account_id, p_key_hash, p_idempotency_key, p_fingerprint, p_meter, p_units, p_body, p_request_id, p_now);
 end $$;
 
-create or replace function sepu.meter_request_each(
+create or replace function sepu.meter_request_batch(
     p_account_ids text[], p_key_hashes bytea[], p_idempotency_keys text[], p_fingerprints bytea[],
     p_meters text[], p_units integer[], p_bodies bytea[], p_request_ids uuid[], p_now timestamptz default now()
 ) returns setof sepu.metered language plpgsql volatile security definer

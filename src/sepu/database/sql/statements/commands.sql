@@ -25,24 +25,24 @@ select has_database_privilege(%2$L, current_database(), 'connect')
 -- name: admit
 select outcome from sepu.admit(%s, %s)
 
--- name: admit_each
-select at, outcome from sepu.admit_each(%s::text[], %s::bytea[])
+-- name: admit_batch
+select at, outcome from sepu.admit_batch(%s::text[], %s::bytea[])
 
 -- name: read_usage
 select outcome, plan_id, period, meter, unit_limit, committed, reserved
   from sepu.read_usage(%s, %s)
 
--- name: read_usage_each
+-- name: read_usage_batch
 select at, outcome, plan_id, period, meter, unit_limit, committed, reserved
-  from sepu.read_usage_each(%s::text[], %s::bytea[])
+  from sepu.read_usage_batch(%s::text[], %s::bytea[])
 
 -- name: meter_request
 select outcome, period, unit_limit, committed, reserved, body
   from sepu.meter_request(%s, %s, %s, %s, %s, %s, %s, %s::uuid)
 
--- name: meter_request_each
+-- name: meter_request_batch
 select at, outcome, period, unit_limit, committed, reserved, body
-  from sepu.meter_request_each(
+  from sepu.meter_request_batch(
     %s::text[], %s::bytea[], %s::text[], %s::bytea[], %s::text[], %s::integer[], %s::bytea[],
     %s::uuid[]
 )

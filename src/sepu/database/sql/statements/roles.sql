@@ -30,7 +30,7 @@ grant usage on schema sepu to {role};
 grant select on sepu.migration to {role};
 grant execute on function sepu.probe, sepu.key_secret, sepu.broken_settings, sepu.nodes, sepu.node_state to {role};
 grant execute on function sepu.admit, sepu.read_usage, sepu.meter_request to {role};
-grant execute on function sepu.admit_each, sepu.read_usage_each, sepu.meter_request_each to {role}
+grant execute on function sepu.admit_batch, sepu.read_usage_batch, sepu.meter_request_batch to {role}
 
 -- name: grant_events
 -- All that the delivery of events needs. It reads no key, no result and no body.
