@@ -79,6 +79,19 @@ def test_no_private_name_of_another_package() -> None:
             assert not private, f"{file}:{node.lineno}: {ast.unparse(node)}"
 
 
+@pytest.mark.parametrize("root", [SOURCE, ROOT / "client" / "src" / "sepu_client"], ids=lambda path: path.name)
+def test_no_modules_import_each_other(root: Path) -> None:
+    """Not even within functions or for types."""
+    files = {".".join(file.relative_to(root.parent).with_suffix("").parts): file for file in root.rglob("*.py")}
+    left = {
+        module: {name for found in imports(file) for name in (found, found.rpartition(".")[0])} & files.keys()
+        for module, file in files.items()
+    }
+    while found := {module for module, names in left.items() if not names & left.keys()}:
+        left = {module: names for module, names in left.items() if module not in found}
+    assert not left
+
+
 def test_every_layer_is_listed() -> None:
     assert {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()} == set(MAY_IMPORT)
 

@@ -40,8 +40,8 @@ class BaseClient(Generic[A, C]):
         self._ssl_context = ssl_context
         self._timeout = checked_seconds("timeout", timeout)
         self._deadline = checked_seconds("deadline", deadline)
-        self._address = read_address(base_url)
-        self._requests = Requests(self._address, authorization, app_name, headers)
+        self._address = address = read_address(base_url)
+        self._requests = Requests(address.base, address.authority, authorization, app_name, headers)
         self._observe = observe
         self._send = send
         self._connections = Connections[C]()

@@ -3,12 +3,9 @@
 import re
 from collections.abc import Callable, Generator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
+from typing import Any, Generic, NoReturn, Self, TypeVar
 
 from msgspec import Struct
-
-if TYPE_CHECKING:
-    from sepu_client.address import Route
 
 T = TypeVar("T")
 
@@ -166,16 +163,16 @@ class Secret(str):
 class Requests:
     """Makes the requests of one client."""
 
-    def __init__(self, address: "Route", authorization: Secret, app_name: str, own: OwnHeaders | None) -> None:
-        """Raises ValueError for headers that cannot be sent."""
+    def __init__(self, base: str, host: str, authorization: Secret, app_name: str, own: OwnHeaders | None) -> None:
+        """Takes the URL's start and the Host header. Raises ValueError for headers that cannot be sent."""
         if not _BEARER.fullmatch(authorization):
             raise ValueError("the API key is empty or has characters that no key has")
         if app_name and not (isinstance(app_name, str) and re.fullmatch(_PRODUCT, app_name)):
             raise ValueError("app_name is not NAME or NAME/VERSION, of ASCII letters, digits and . _ ~ + -")
-        self._base = address.base
+        self._base = base
         self._own = _checked_unless_function(own)
         self._fixed = {
-            "Host": address.authority,
+            "Host": host,
             "User-Agent": f"sepu-client/{release()} {app_name}".rstrip(),
             "Accept-Encoding": "identity",
             "Authorization": authorization,

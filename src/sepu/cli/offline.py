@@ -21,7 +21,6 @@ from rich.console import Console
 from rich.text import Text
 
 from sepu import limits
-from sepu.cli.colors import LIBRARY_SIZE
 from sepu.cli.command import refuse_useless_options
 from sepu.cli.output import check_output, echo, progress, terminal_width
 from sepu.cli.palette_formats import WRITERS, Entry, Source, row
@@ -158,7 +157,7 @@ def match(
     if not colors:
         raise click.UsageError("give a colour; in a shell write '#C83C23' in quotes, because # begins a comment")
     source = _load(palette)
-    if top is not None and top > (most := max(len(source), LIBRARY_SIZE)):
+    if top is not None and top > (most := max(len(source), len(load_release()))):
         raise click.BadParameter(f"{top} is more than the {most} colours", param_hint="--top")
     if column is not None:
         if colors != ("-",):
