@@ -83,7 +83,7 @@ PYTEST_ALL := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 4 --dist loadfile --no-l
 test: lint types  ## what a change needs, in minutes: lint, types and all tests but the slow ones
 	$(PYTEST_ALL) -m 'not slow'
 
-test-all: lint types meinheld $(if $(shell command -v npm),build/npm/ready)  ## lint, types and all tests
+test-all: lint types meinheld build/strangers/ready $(if $(shell command -v npm),build/npm/ready)  ## lint, types and all tests
 	$(PYTEST_ALL)
 
 CHOSEN ?= -m 'not slow'
@@ -107,12 +107,13 @@ SANITIZE := -fsanitize=address,undefined
 SANITIZED = LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
 	UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH=build/sanitize $(BIN)/python
 
-sanitize: build  ## the core's tests under gcc's address and undefined-behaviour sanitizers
+sanitize: build  ## the core's tests, and random pictures for a minute, under gcc's address and undefined-behaviour sanitizers
 	CC=gcc CFLAGS="-g -fno-omit-frame-pointer -fno-sanitize-recover $(SANITIZE)" LDFLAGS="$(SANITIZE)" \
 		$(BIN)/python -W ignore setup.py --quiet build --build-lib build/sanitize --build-temp build/sanitize-objects
 	$(SANITIZED) -c 'from sepu import _index_builder, _names, _palette; \
 		assert all("sanitize" in core.__file__ for core in (_index_builder, _names, _palette))'
-	$(SANITIZED) -m pytest --capture=sys -o timeout=600 tests/core tests/search
+	SEPU_FUZZ_SECONDS=60 SEPU_FUZZ_SEED=$$(date +%s) $(SANITIZED) -m pytest --capture=sys -o timeout=600 \
+		tests/core tests/search tests/operations tests/fuzz/test_fuzz.py::test_picture
 
 SEED ?= 1
 
@@ -139,6 +140,19 @@ prove-batcher: build  ## the batcher in a million simulated schedules with fault
 
 prove-ledger: build  ## faults put into the ledger and the client, one at a time, and the test that notices each [JOBS=2 MUTANTS="names" CHECK=tests/…]
 	@$(BIN)/python -m tests.mutants.prove $(if $(JOBS),--jobs $(JOBS)) $(if $(CHECK),--check $(CHECK)) $(MUTANTS)
+
+build/mutmut/ready: requirements/mutate.txt | build
+	rm -rf build/mutmut
+	$(PIP) --require-hashes --no-warn-script-location --target build/mutmut -r $<
+	@touch $@
+
+# mutmut looks for packages in ./src alone, so a copy has both there, and files in place of links.
+mutate: build build/mutmut/ready  ## mutmut's faults in the client's policy and the parsers, and those that no test notices [NAMES="sepu_client.retries.*"]
+	rm -rf build/mutate && mkdir -p build/mutate
+	cp -rL src tests data docs pyproject.toml build/mutate
+	cp -rL client/src/sepu_client build/mutate/src
+	cd build/mutate && export PYTHONPATH=$(CURDIR)/build/mutmut && $(CURDIR)/$(BIN)/python -m mutmut run $(if $(NAMES),"$(NAMES)") && \
+		$(CURDIR)/$(BIN)/python -m mutmut results
 
 prove-ledger-model: build  ## requests and commands in any order against the ledger's model, for hours [EXAMPLES=100000 SEED=1]
 	SEPU_EXAMPLES=$(or $(EXAMPLES),100000) $(BIN)/pytest -n 0 --timeout 0 -m slow --hypothesis-seed=$(SEED) tests/ledger_model
@@ -205,6 +219,13 @@ build/npm/ready: requirements/npm/package.json requirements/npm/package-lock.jso
 	cd build/npm && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
+# In an environment of its own, so that .venv stays as it was tested.
+build/strangers/ready: requirements/strangers.txt
+	rm -rf build/strangers
+	$(PYTHON) -m venv build/strangers
+	build/strangers/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
 # As in `make test-all`, but a test whose programs are missing fails.
 generators: build build/npm/ready  ## the OpenAPI document's validators, and generated clients in four languages
 	SEPU_TEST_ALL=yes $(BIN)/pytest tests/generators
@@ -226,7 +247,7 @@ docs: build/docs/ready  ## the documentation site: build/site/index.html
 test-site: build build/docs/ready  ## the site in a real browser: no page is wider than the window
 	SEPU_TEST_ALL=yes $(BIN)/pytest tests/docs/test_site.py
 
-recipes: build  ## the recipes of docs/recipes, with pandas, OpenCV and matplotlib, which this installs
+recipes: build  ## the recipes of docs/recipes, with pandas, Django and others, which this installs
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/recipes.txt
 	SEPU_TEST_ALL=yes $(BIN)/pytest -n 0 tests/docs/test_recipes.py
 
@@ -314,6 +335,8 @@ lock: build  ## resolve the pinned requirements again
 	$(COMPILE) -c requirements/dev.txt --group recipes -o requirements/recipes.txt
 	$(COMPILE) -c requirements/dev.txt --group core-test -o requirements/core-test.txt pyproject.toml
 	$(COMPILE) -c requirements/dev.txt --group core-test -o requirements/client.txt client/pyproject.toml
+	$(COMPILE) --group strangers -o requirements/strangers.txt
+	$(COMPILE) -c requirements/dev.txt --group mutate -o requirements/mutate.txt
 	$(COMPILE) -c requirements/dev.txt --group wheel -o requirements/wheel.txt
 	$(COMPILE) --group workflows -o requirements/workflows.txt
 	cd requirements/npm && npm update --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ELSEWHERE = (
-    "test-citus", "soak", "prove-batcher", "prove-ledger", "prove-search", "prove-index", "prove-match",
+    "test-citus", "soak", "prove-batcher", "prove-ledger", "mutate", "prove-search", "prove-index", "prove-match",
     "fuzz", "sanitize", "test-site", "walk",
 )  # fmt: skip
 MAKEFILE = Path(__file__).parents[1] / "Makefile"

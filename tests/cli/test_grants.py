@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.cli.running import Run, assert_failed, lines, printed, rows, text
 from sepu.admin import accounts
 from sepu.admin import grants_and_credits as admin
 from sepu.admin.keys import IssuedKey
+from sepu.errors import SepuError
 
 WHY = ("--reason", "Trade fair")
 
@@ -147,7 +149,21 @@ def test_a_range_that_cannot_be_credited_is_refused(
     assert run(*outage(days[1], days[2])).stderr == "sepu: repeated: 5 of color_match\n"
     text(run("prune", "--older-than-days", "38"))
     assert_failed(run(*outage(days[0], days[2])), "5 units of these days have no results any more")
+    pruned = f"{now - timedelta(days=40):%Y-%m-%d}"
+    assert_failed(run(*outage(pruned, days[2])), "5 units of these days have no results any more")
+    assert "nothing that was charged" in run(*outage(days[0], pruned)).stderr
     assert run(*outage(days[1], days[2])).stderr == "sepu: repeated: 5 of color_match\n"
+
+
+@pytest.mark.parametrize(("tick", "is_over"), [(-1, True), (0, True), (1, False)])
+def test_a_range_is_settled_from_an_exact_instant_on(
+    connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, tick: int, is_over: bool
+) -> None:
+    now = datetime(2026, 3, 31, tzinfo=UTC)
+    monkeypatch.setattr(admin, "read_now", lambda _connection: now)
+    until = now - timedelta(minutes=1) + timedelta(microseconds=tick)
+    with nullcontext() if is_over else pytest.raises(SepuError, match="must end at least 60 seconds ago"):
+        assert admin.find_range_credits(connection, until - timedelta(days=1), until) == []
 
 
 @pytest.mark.usefixtures("customer")

@@ -73,7 +73,10 @@ def spoilt(connection: psycopg.Connection) -> dict[str, IssuedKey]:
     return made
 
 
-def test_no_stored_time_breaks_a_list(run: Run, spoilt: dict[str, IssuedKey], tmp_path: Path) -> None:
+def test_no_stored_time_breaks_a_list(
+    run: Run, spoilt: dict[str, IssuedKey], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGTZ", "UTC")  # Postgres writes the times that Python does not have
     of_each = [f"{command} {issued.account_id}" for command in OF_ONE for issued in spoilt.values()]
     for command in (*OF_ALL, *of_each):
         done = run(*command.split())

@@ -46,8 +46,10 @@ def test_a_client_with_other_options_uses_the_same_connections() -> None:
         other.library()
         client.with_options().library()
         assert (other._timeout, other._deadline, client._timeout, client._deadline) == (1, 2, 10, 25)
-        with pytest.raises(ValueError, match="^timeout is"):
-            client.with_options(timeout=0)
+        assert client.with_options(timeout=86400)._timeout == 86400
+        for wrong in (0, 86400.001, "1"):
+            with pytest.raises(ValueError, match="^timeout is more than 0 seconds"):
+                client.with_options(timeout=wrong)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="^'Host' is not a header"):
             client.with_options(headers={"Host": "a"})
         other.close()

@@ -87,7 +87,8 @@ def test_what_is_missing_or_of_another_type_is_refused(path: str) -> None:
                     reason = "not" if isinstance(wrong, float) else name  # NaN is not JSON
                     with pytest.raises(InvalidAnswerError, match=reason) as raised:
                         read(path, broken)
-                    assert raised.value.request_id == REQUEST_ID
+                    assert (raised.value.status, raised.value.request_id) == (200, REQUEST_ID)
+                    assert raised.value.idempotency_key == CALLS[path][1]().idempotency_key
     assert tried > 30
 
 

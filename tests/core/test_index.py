@@ -299,5 +299,35 @@ def test_lists_that_are_malformed(members: NDArray[np.float64]) -> None:
         edited(index, 12, 2**31, "<I"),
     ):
         refused(members, changed, "malformed")
+    for slot in range(0, len(cells), 97):  # the first number that is beyond each array
+        for beyond in (len(lists), DIVIDED | len(cells) - 7):
+            refused(members, edited(index, HEADER.size + 4 * slot, beyond, "<I"), "malformed")
     refused(members, edited(index, HEADER.size - 80, 2**63, "<Q"), "truncated")  # the number of cells
     refused(members, edited(index, HEADER.size - 72, 2**63, "<Q"), "truncated")
+
+
+def crafted(cells: list[int], lists: list[int]) -> bytes:
+    """An index of three colours by these numbers, with the right checksum."""
+    header = Palette(FEW, index=True, scale=255).index
+    assert header is not None
+    numbers = np.array(cells, "<u4").tobytes() + np.array(lists, "<u2").tobytes()
+    before = (
+        header[: HEADER.size - 80] + struct.pack("<QQ", len(cells), len(lists)) + header[HEADER.size - 64 : HEADER.size]
+    )
+    return sealed(edited(before, 12, 2, "<I")[: HEADER.size] + numbers)
+
+
+FEW = np.array([(0.0, 0.0, 0.0), (9.0, 9.0, 9.0), (99.0, 9.0, 9.0)])
+LIST = [2, 0, 2]  # of two colours
+
+
+def test_a_cell_or_a_list_that_only_what_follows_its_array_completes() -> None:
+    """What lies beyond an array may look like a part of the index; only the bounds tell."""
+    leaves = [len(LIST) * place for place in range(ROOT_CELLS + 7)]
+    divided = [*leaves[: ROOT_CELLS - 1], DIVIDED | ROOT_CELLS, *leaves[ROOT_CELLS - 1 :]]
+    Palette(FEW, crafted(divided, LIST * len(leaves)), scale=255)
+    # The eighth cell of the last node would be the lists' first two numbers: the place 2, where a list could begin.
+    refused(FEW, crafted(divided[:-1], LIST * len(leaves)), "malformed")
+    # The last list would end one number after the lists, and another number is unused instead.
+    shifted = [*leaves[: ROOT_CELLS - 1], leaves[ROOT_CELLS - 1] + 1]
+    refused(FEW, crafted(shifted, [*LIST * (ROOT_CELLS - 1), 0, 2, 0]), "malformed")

@@ -46,6 +46,11 @@ def test_nginx_passes_every_header_that_the_service_reads() -> None:
     assert {*READ} - {CONTENT_LENGTH} <= {*map(environ_name, passed)}  # nginx sets that itself
 
 
+def test_nginx_writes_no_query_into_its_log_of_errors() -> None:
+    text = (DEPLOY / "nginx" / "nginx.conf").read_text()
+    assert re.findall(r"^ +error_log \S+ (\w+);", text, re.MULTILINE) == ["alert"]  # a lesser one has requests
+
+
 def test_nginx_knows_every_route() -> None:
     from sepu.http.routes import ALLOW
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import psycopg
 import pytest
 from PIL import Image
+from tests.cli.commands import COMMANDS, LEAVES
 from tests.curl import Ask, by_curl, by_python, needs_curl
 from tests.docs.examples import PAGES, RELEASED, counted_colours, reader, with_answers, with_release
 from tests.harness.serving import Server
@@ -28,6 +29,7 @@ from sepu.http.errors import ERRORS, Again
 from sepu_client.errors import error_class
 
 ROOT = Path(__file__).parents[2]
+ANYWHERE = {"--version", "--help"}
 PHOTOGRAPH = ROOT / "docs" / "photograph.md"
 
 
@@ -47,6 +49,22 @@ def test_examples_are_what_a_server_answers(ask: Ask, connection: psycopg.Connec
         "package.md": 1,
         "python.md": 1,
     }
+
+
+def test_each_command_in_the_prose_is_one_of_the_programs() -> None:
+    targets = set(re.findall(r"^([a-z-]+(?: [a-z-]+)*):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    known = {("make", target) for line in targets for target in line.split()}
+    unknown = []
+    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "client").glob("*.md")):
+        for program, text in re.findall(r"`(sepu|make)\s([^`]+)`", page.read_text("utf-8")):
+            words, path = text.split(), tuple[str, ...]()
+            while words and program == "sepu" and (*path, words[0]) in COMMANDS:
+                path = (*path, words.pop(0))
+            options = {name for option in getattr(COMMANDS.get(path), "params", []) for name in option.opts}
+            found = path in LEAVES or words[:1] in ([], ["…"], ["--version"]) or (program, words[0]) in known
+            if not found or (program == "sepu" and {word for word in words if word[:2] == "--"} - options - ANYWHERE):
+                unknown.append(f"{page.name}: {program} {text}")
+    assert unknown == []
 
 
 def test_the_readme_gives_the_size_that_make_serve_prints() -> None:

@@ -35,6 +35,7 @@ django.setup()
 
 def test_the_views_pass_the_tests_of_their_page(tmp_path: Path) -> None:
     """In one pytest for both frameworks, as a reader would run it."""
+    find_spec("django") or missing("django is not installed: make recipes")
     blocks = re.findall(r"^```python\n(.*?)^```$", VIEWS.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     for name, code in zip(("app", "test_app", "views", "test_views"), blocks, strict=True):
         (tmp_path / f"{name}.py").write_text(code)
@@ -53,7 +54,7 @@ def test_a_recipe(
     uvloop: Server,
 ) -> None:
     text = page.read_text("utf-8")
-    for package in re.findall(r"^>>> import (cv2|matplotlib|pandas)\b", text, re.MULTILINE):
+    for package in re.findall(r"^>>> (?:import|from) (cv2|matplotlib|opentelemetry|pandas)\b", text, re.MULTILINE):
         find_spec(package) or missing(f"{package} is not installed: make recipes")
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     monkeypatch.chdir(tmp_path)

@@ -12,8 +12,6 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-import msgspec
-
 Row = dict[str, Any]
 Table = dict[Any, Row]
 Answer = list[tuple[Any, ...]]
@@ -599,9 +597,13 @@ def _nameless(change: Row) -> Row:
 
 
 def _json(state: Row) -> Row:
-    in_utc = {name: at.astimezone(UTC) if isinstance(at, datetime) else at for name, at in state.items()}
-    found: Row = msgspec.to_builtins(in_utc)
-    return found
+    return {name: _text(value) if isinstance(value, datetime) else value for name, value in state.items()}
+
+
+def _text(at: datetime) -> str:
+    """Writes an instant as Postgres does in JSON: without zeros at the end of its fraction."""
+    whole = f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}"
+    return f"{whole.rstrip('0').rstrip('.')}Z"
 
 
 def _added_up(parts: Iterable[tuple[str | None, str, int]]) -> dict[str | None, dict[str, int]]:

@@ -86,10 +86,18 @@ def test_a_service_goes_before_the_environment(service: Path, monkeypatch: pytes
     assert (found["host"], found["hostaddr"]) == ("a,b", "10.0.0.1,10.0.0.2")
 
 
-def test_the_host_that_answered_last_is_tried_first(database_url: str) -> None:
+@pytest.mark.parametrize("kind", ["connect", "connect_async"])
+def test_the_host_that_answered_last_is_tried_first(database_url: str, kind: str) -> None:
     good = str(conninfo_to_dict(database_url)["host"])
     hosts = Hosts(f"postgresql://sepu@/postgres?host=127.0.0.1,{good}&port={free_port()},5432")
-    hosts.connect(Connection).close()
+
+    async def connected() -> None:
+        await (await hosts.connect_async()).close()
+
+    if kind == "connect":
+        hosts.connect(Connection).close()
+    else:
+        asyncio.run(connected())
     found = conninfo_to_dict(hosts.conninfo())
     assert str(found["host"]).split(",") == [good, "127.0.0.1"]
     assert str(found["port"]).split(",")[0] == "5432"

@@ -13,22 +13,23 @@ from tests.schedules.schedule import Schedule
 from sepu.metering.session import SessionLost
 
 _JOB = 400
+REPEAT = "repeat: .venv/bin/python -c 'from tests.schedules.test_schedules import play; print(*play({}, 1)[1])'"
 REACHED = {"charged", "ok", "request_in_progress", "rate_limited", "sent again", "call that goes alone"}
 REACHED |= {"batch beside another", "overdue", "unauthorized"}
 REACHED |= {"rate_limited without asking", "unauthorized without asking"}
 ERRORS = (SessionLost, psycopg.errors.LockNotAvailable, psycopg.errors.UniqueViolation)
 
 
-def play(first: int) -> tuple[Counter[str], list[str]]:
+def play(first: int, number: int = _JOB) -> tuple[Counter[str], list[str]]:
     """Plays some schedules: the events reached, and the violations, with the first failing schedule's trace."""
     reached, failures = Counter[str](), list[str]()
     gc.disable()  # it would scan short-lived objects again and again
-    for seed in range(first, first + _JOB):
+    for seed in range(first, first + number):
         schedule = Schedule(seed)
         schedule.play()
         if schedule.broken:
             failures += [] if failures else schedule.trace()
-            failures.append(f"seed {seed}: {'; '.join(schedule.broken)}")
+            failures.append(f"seed {seed}: {'; '.join(schedule.broken)}; {REPEAT.format(seed)}")
         reached.update(schedule.reached)
     gc.enable()
     return reached, failures

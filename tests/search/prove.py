@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from random import Random
 
-from tests.search.queries import ALL, INDEX, LETTERS, REFERENCE, misspelt, noise, several_words, short
+from tests.search.queries import ALL, INDEX, LETTERS, REFERENCE, misspelt, noise, several_words, short, syllables
 
 RANDOM = 100_000
 BATCH = 1_000
@@ -28,7 +28,7 @@ def queries(job: Job) -> Iterator[tuple[str, int]]:
     else:
         chance = Random(job)
         for _ in range(BATCH):
-            draw = chance.choice([misspelt, misspelt, misspelt, several_words, several_words, noise])
+            draw = chance.choice([misspelt, misspelt, misspelt, several_words, several_words, syllables, noise])
             yield draw(chance), chance.choice([1, 3, 10, ALL])
 
 
