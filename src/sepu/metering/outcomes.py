@@ -33,11 +33,11 @@ class Outcomes:
         observer: LedgerObserver,
         time: Callable[[], float],
         *,
-        isolates_unanswered: bool,
+        isolates_lost: bool,
     ) -> None:
-        """Takes the queues. `isolates_unanswered` also isolates the accounts of commands whose session was lost."""
+        """Takes the queues. `isolates_lost` also isolates the accounts of commands whose session was lost."""
         self.isolated: dict[str, float] = {}  # when each account's isolation ends
-        self._isolates_unanswered = isolates_unanswered
+        self._isolates_lost = isolates_lost
         self._batches, self._singles = batches, singles
         self._callers = callers
         self._observer = observer
@@ -59,7 +59,7 @@ class Outcomes:
             return [command for command in commands if command.latest <= now]
         if isinstance(error, psycopg.errors.LockNotAvailable):
             self._isolate(commands, limits.batches.ISOLATED_SECONDS)
-        elif isinstance(error, SessionLost) and self._isolates_unanswered:  # a Citus node may not be answering
+        elif isinstance(error, SessionLost) and self._isolates_lost:  # a Citus node may not be answering
             self._isolate(commands, limits.batches.UNANSWERED_SECONDS)
         return commands
 

@@ -64,9 +64,7 @@ class Sender:
         self._slots = [slot for queue in self._queues for slot in queue.slots]
         for slot in self._slots:
             slot.arrived = partial(self._arrived, slot)
-        self._outcomes = Outcomes(
-            self.batches, self.singles, callers, observer, loop.time, isolates_unanswered=not batches
-        )
+        self._outcomes = Outcomes(self.batches, self.singles, callers, observer, loop.time, isolates_lost=not batches)
         self._isolated = self._outcomes.isolated
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._overflow_timer: asyncio.TimerHandle | None = None
@@ -157,8 +155,7 @@ class Sender:
     def _gather(self, slot: Slot, number: int) -> None:
         """After a slow batch, waits briefly for as many commands to arrive.
 
-        Otherwise the first client to call again would be served alone, and the others would wait for another slow
-        statement.
+        Otherwise the first client to call again would be served alone, and the others by another slow statement.
         """
         queue = slot.queue
         if slot.most == 1 or not number or (number == 1 and queue.is_empty()):
