@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 from async_solipsism import EventLoop
+from psycopg import OperationalError
 from tests.schedules.database import Call, Database, Fate, KeyHash, SimulatedSession
 
 from sepu import limits
@@ -168,3 +169,47 @@ def test_an_idle_session_for_single_calls_is_closed() -> None:
         assert scene.told() == dict.fromkeys("eabcd", "charged")
         assert scene.database.most_sessions == 2
         assert len(scene.database.sessions) == 1
+
+
+def slow_once(scene: Scene) -> None:
+    """Opens the overflow's session too: a slow batch, and a neighbour."""
+    scene.database._latency = 2 * limits.batches.OVERFLOW_SECONDS
+    scene.ask("a")
+    scene.run(0.001)
+    scene.ask("b")
+    scene.run(0.2)
+    scene.database._latency = LATENCY
+    assert scene.told() == {"a": "charged", "b": "charged"}
+
+
+async def refused() -> SimulatedSession:
+    raise OperationalError("too many connections")
+
+
+def test_an_open_overflow_serves_while_the_first_session_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    with played() as scene:
+        slow_once(scene)
+        first, overflow = (slot.session for slot in scene.batcher.batches.slots)
+        assert first is not None
+        assert overflow is not None
+        monkeypatch.setattr(scene.batcher, "_open_session", refused)
+        first.close()
+        scene.ask("c")
+        scene.run(0.1)
+        assert scene.told()["c"] == "charged"
+
+
+def test_the_first_session_is_opened_though_the_overflow_is_connecting() -> None:
+    with played() as scene:
+        scene.database._latency = 2 * limits.batches.OVERFLOW_SECONDS
+        scene.ask("a")
+        scene.run(0.001)
+        scene.ask("b")
+        scene.run(limits.batches.OVERFLOW_SECONDS)
+        first, overflow = scene.batcher.batches.slots
+        assert overflow.connecting is not None
+        assert first.session is not None
+        first.session.close()
+        scene.run(2 * limits.batches.GATHER_SECONDS)
+        assert first.connecting is not None
+        scene.run(0.2)

@@ -14,7 +14,7 @@ class Slot:
     """One session of a queue, and the commands under way in it."""
 
     def __init__(self, *, most: int = 1, always_batch: bool = False, overflow_of: "Slot | None" = None) -> None:
-        """Takes up to `most` commands at a time; as the overflow of another slot, only while that one's batch is slow.
+        """Takes up to `most` commands at a time. As the overflow of another slot, only if that one is slow or broken.
 
         `always_batch` sends even one command as a batch, for its shorter lock timeout.
         """
@@ -29,6 +29,14 @@ class Slot:
         self.as_batch = False  # whether they were sent as one
         self.sent_at = 0.0  # on the loop's clock
         self.is_slow = False  # whether they have been under way for so long that the overflow may send others
+
+    def is_due(self) -> bool:
+        """Returns whether this slot may send now, and connect for it."""
+        return self.overflow_of is None or self.overflow_of.is_slow
+
+    def stands_in(self) -> bool:
+        """Returns whether this slot may send, if it has a session, because the other slot has none."""
+        return self.overflow_of is not None and not (self.overflow_of.commands or self.overflow_of.is_open())
 
     def is_open(self) -> bool:
         """Returns whether a free slot has a session that can be used. PERF: this is a system call."""

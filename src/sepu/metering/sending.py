@@ -1,10 +1,11 @@
 """Sends commands to the ledger, in batches or one by one.
 
-All that happens changes a queue or a slot, and then calls the pump. There are three cases:
+A command, an outcome, a new session or a timer changes a queue or a slot, and then calls the pump. There are three cases:
 
 1. A command finds nothing waiting and a free session: it is sent past the queue, by itself.
 2. It waits in its queue for a free slot, and shares the slot's next statement with others: a batch.
-3. A batch is slow: a second slot sends the commands of accounts that are not in it, after 10 ms.
+3. A statement is slow: 10 ms after it was sent, a second slot sends the commands of accounts that are not in it. It also
+   stands in for a first slot that has lost its session.
 
 outcomes.py decides what an outcome means.
 """
@@ -205,22 +206,21 @@ class Sender:
                 return
             if slot.commands or slot.connecting is not None:
                 continue
-            if slot.overflow_of is not None and not slot.overflow_of.is_slow:
-                if self._overflow_timer is None:
-                    self._overflow_later(slot.overflow_of)
-            elif slot.is_open():
+            if (slot.is_due() or slot.stands_in()) and slot.is_open():
                 slot.send(queue.take(slot.most), self._loop.time())
-            else:
+            elif slot.is_due():
                 unconnected.append(slot)
+            elif slot.overflow_of is not None and slot.overflow_of.commands and self._overflow_timer is None:
+                self._overflow_later(slot.overflow_of)
         if unconnected:
-            connecting = sum(slot.connecting is not None for slot in queue.slots)
+            connecting = sum(slot.connecting is not None and slot.is_due() for slot in queue.slots)
             for slot in unconnected[: max(0, len(queue.ready) - connecting)]:
                 # A send may have failed within itself, which pumps too.
                 slot.connecting = slot.connecting or self._loop.create_task(self._connect(slot))
 
     def _overflow_later(self, first: Slot) -> None:
-        since = first.sent_at if first.commands else self._loop.time()
-        self._overflow_timer = self._loop.call_at(since + limits.batches.OVERFLOW_SECONDS, self._overflow, first)
+        due = first.sent_at + limits.batches.OVERFLOW_SECONDS
+        self._overflow_timer = self._loop.call_at(due, self._overflow, first)
 
     def _overflow(self, first: Slot) -> None:
         self._overflow_timer = None
