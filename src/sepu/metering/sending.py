@@ -1,11 +1,11 @@
 """Sends commands to the ledger, in batches or one by one.
 
-A command, an outcome, a new session or a timer changes a queue or a slot, and then calls the pump. There are three cases:
+A command, an outcome, a new session or a timer changes a queue or a slot, then calls the pump. There are three cases:
 
 1. A command finds nothing waiting and a free session: it is sent past the queue, by itself.
 2. It waits in its queue for a free slot, and shares the slot's next statement with others: a batch.
-3. A statement is slow: 10 ms after it was sent, a second slot sends the commands of accounts that are not in it. It also
-   stands in for a first slot that has lost its session.
+3. A statement is slow: 10 ms after it was sent, a second slot sends the commands of accounts that are not in it. It
+   also stands in for a first slot that has lost its session.
 
 outcomes.py decides what an outcome means.
 """
