@@ -80,7 +80,7 @@ def test_it_is_charged_shown_and_counted(
     assert shown["listLimit"] == 2
     ((month,),) = connection.execute("select distinct period from sepu.usage").fetchall()
     lines = package.run("export-usage", "--draft", month, url=own_url).splitlines()
-    bill = f"{account['accountId']},three,active,{month},color_list,2,2,0,0,0,2,,,,False,"
+    bill = f"{account['accountId']},three,active,{month},color_list,2,2,0,0,0,2,,,,false,"
     assert any(line.startswith(bill) for line in lines)
     assert package.json("audit", url=own_url)["differences"] == []
 
