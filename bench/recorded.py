@@ -1,6 +1,6 @@
 """Charges, and a real Postgres's answers to them, replayed to the batcher, so that only the batcher works.
 
-A round is one charge, or several at once: then the first goes alone, and a batch takes the others.
+A round is one charge, or several at the same time: then the first goes alone, and a batch takes the others.
 """
 
 import asyncio
@@ -99,7 +99,7 @@ class Recorded:
             new = (charge(holder(number), key) for number, key in enumerate(keys, start=1))
             answers = await asyncio.gather(*map(self.batcher.run, new))
             assert all(answer.outcome == "charged" for answer in answers)
-        # What a charge takes depends on whether the first round's timers are over.
+        # A charge takes fewer instructions once the first round's timers are over.
         await asyncio.sleep(_SETTLING_SECONDS)
 
     def answer(self) -> None:

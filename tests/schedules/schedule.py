@@ -358,7 +358,7 @@ class Schedule:
                 transaction is not None and transaction.committed and call.rows is not None, call, "was not executed"
             )
             if call.rows is not None:
-                expected = call.command.answer(call.rows)
+                expected = call.command.reply(call.command.read(call.rows))
                 self._check(answer == expected, call, "is told", answer, ", and is", expected)
         elif call.single and isinstance(call.error, psycopg.errors.UniqueViolation):
             self._check(answer == Metered("request_in_progress"), call, "is told", answer)

@@ -56,7 +56,7 @@ Address = tuple[socket.AddressFamily, Any]
 
 
 class Connection(Protocol):
-    """What a client keeps of a connection between two calls."""
+    """A connection that a client keeps between two calls."""
 
     def is_usable(self) -> bool:
         """Returns whether a call may use it."""

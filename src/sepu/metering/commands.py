@@ -69,8 +69,7 @@ class Command(msgspec.Struct, Generic[T], eq=False):
 
     `read` turns rows into an outcome, `refusal` a refusal's code; `reply` turns the outcome into the caller's answer.
     The code `on_duplicate` is for a unique violation: another request has just stored this idempotency key.
-    `batch_statement` takes each parameter as an array of values. Its rows begin with the command's 1-based position; a
-    command's rows are adjacent.
+    `batch_statement` takes each parameter as an array of values. Its rows begin with the command's 1-based position.
     """
 
     statement: LiteralString
@@ -86,11 +85,7 @@ class Command(msgspec.Struct, Generic[T], eq=False):
     done: Callable[[Any], object] = _unchanged
     """Takes the answer, or an exception instead. Whoever submits the command sets it."""
     latest: float = 0.0
-    """When the command fails if it has not been sent, on the loop's clock."""
-
-    def answer(self, rows: Sequence[Row]) -> T:
-        """Returns the answer to these rows."""
-        return self.reply(self.read(rows))
+    """When the command fails instead of being sent, or sent again, on the loop's clock."""
 
     def refused(self, code: str) -> T:
         """Returns the answer to a refusal."""

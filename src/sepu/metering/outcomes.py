@@ -23,7 +23,7 @@ _REFUSALS = ("22", "23", "40", "55")
 
 
 class Outcomes:
-    """Answers the commands of two queues: those that share batches, and those of isolated accounts."""
+    """Answers commands; those of a refused batch go back to one of two queues, shared or for isolated accounts."""
 
     def __init__(
         self,
