@@ -79,7 +79,7 @@ class InstantLedger:
     callers = CALLERS
 
     def submit(self, command: Command[Any], done: Callable[[Any], None]) -> None:
-        done(command.answer([_CHARGED if command.on_duplicate is not None else _ADMITTED]))
+        done(command.reply(command.read([_CHARGED if command.on_duplicate is not None else _ADMITTED])))
 
     def probe(self, done: Callable[[bool], None]) -> None:
         done(True)

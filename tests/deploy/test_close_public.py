@@ -147,7 +147,8 @@ def deployed(programs: Path) -> Iterator[tuple[Cluster, str]]:
 def charge(url: str, issued: IssuedKey, key: str) -> str:
     command = meter_request(holder_of(issued.api_key), key, Charge("color_match", 1, b"f" * 32, b"{}"), "0" * 32)
     with connect(make_conninfo(url, user="sepu_service")) as session:
-        return str(command.answer(session.execute(command.statement, command.parameters).fetchall()).outcome)
+        rows = session.execute(command.statement, command.parameters).fetchall()
+        return str(command.reply(command.read(rows)).outcome)
 
 
 def checked(url: str) -> dict[tuple[str, str], str]:

@@ -27,7 +27,7 @@ from sepu.database.migrate import migrate, schema_of_release
 from sepu.database.opening import connect
 from sepu.database.roles import make_role
 from sepu.database.settings import _clocks
-from sepu.metering.commands import probe
+from sepu.metering.commands import Probed, probe
 
 UNSAFE = {
     "default_transaction_isolation": "repeatable read",
@@ -122,14 +122,15 @@ def test_a_setting_that_breaks_a_promise_is_named_and_no_session_is_used(
 def test_a_probe_reads_what_has_changed_since_the_session_began(connection: Connection) -> None:
     """As after a reload, or behind a pooler."""
 
-    def probed() -> str | None:
-        return probe().answer(connection.execute(probe().statement).fetchall()).broken_settings
+    def probed() -> Probed:
+        command = probe()
+        return command.reply(command.read(connection.execute(command.statement).fetchall()))
 
-    assert probed() is None
+    assert probed().broken_settings is None
     for kept in ("remote_apply", "off"):
         connection.execute(sql.SQL("set synchronous_commit = {}").format(kept))
-        assert (probed() is None) is (kept == "remote_apply")
-    found = probe().answer(connection.execute(probe().statement).fetchall())
+        assert (probed().broken_settings is None) is (kept == "remote_apply")
+    found = probed()
     assert (found.has_migrations, found.is_ready) == (True, False)
 
 
