@@ -1,5 +1,6 @@
 """Fixtures of all tests: one real Postgres per run, migrated, and accounts in it."""
 
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -39,6 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # xdist's workers are ended by their parent's parent
         end_with_the_tests()
     sys.addaudithook(refuse_others)
+    # Programs would inherit that it is ignored, as in `make test &` in a script.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
