@@ -59,7 +59,10 @@ def test_a_database_whose_secret_was_not_restored_serves_nobody_and_is_found_aga
         assert batcher.callers.recognise(key) == holder_of(key)
 
     played(ledger_url, scene)
-    assert {record.getMessage() for record in caplog.records} == {"ledger unavailable: InvalidParameterValue 22023"}
+    assert {record.getMessage() for record in caplog.records} == {
+        "ledger unavailable: InvalidParameterValue 22023",
+        "ledger unavailable: Overdue: requests waited too long for a free connection",
+    }
 
 
 @pytest.mark.usefixtures("own_ledger")
@@ -73,7 +76,7 @@ def test_another_database_behind_a_pooler_is_noticed_by_a_probe(
     async def scene(batcher: AwaitedBatcher) -> None:
         assert await batcher.ready()
         assert await batcher.run(admit(HOLDER)) == UNAUTHORIZED
-        first = batcher.batches.slots[0].session
+        first = batcher.shared.slots[0].session
         assert batcher.callers.refusal(HOLDER) == UNAUTHORIZED
         connection.execute("update sepu.key_secret set secret = %s", [OTHER])
         key = KeyTags(OTHER).new_key(account_id)

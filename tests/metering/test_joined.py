@@ -5,6 +5,7 @@ import inspect
 import os
 import signal
 import socket
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
@@ -22,6 +23,7 @@ from sepu.metering.batcher import Batcher
 from sepu.metering.commands import Command, Metered, admit, read_usage
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.key_format import Credential
+from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import Done, Session, SessionLost
 
 T = TypeVar("T")
@@ -195,6 +197,32 @@ def test_a_value_that_cannot_be_read_fails_its_call_at_once(
     assert "UnreadableValueError: DataError" in caplog.text
 
 
+def test_what_cannot_be_written_fails_its_statement_at_once(database_url: str) -> None:
+    async def scene() -> None:
+        session = await Session.connect(Hosts(database_url), 10)
+        for value in (object(), "text", 2.5, "\ud800", "text"):
+            outcome = await session.ask("select %s::text", [value])
+            assert outcome == [("text",)] if value == "text" else isinstance(outcome, Exception)
+        session.close()
+
+    asyncio.run(asyncio.wait_for(scene(), 5))
+
+
+def test_an_answer_in_time_counts_though_the_loop_was_late(database_url: str) -> None:
+    uvloop = pytest.importorskip("uvloop")
+
+    async def scene() -> None:
+        session = await Session.connect(Hosts(database_url), 0.3)
+        assert await session.ask("select 1", []) == [(1,)]  # is prepared now
+        answered = asyncio.create_task(session.ask("select 1", []))
+        await asyncio.sleep(0)
+        time.sleep(0.5)
+        assert await answered == [(1,)]
+        session.close()
+
+    uvloop.run(scene())
+
+
 class InstantSession(Session):
     def __init__(self) -> None:
         self.key_secret, self.is_closed = bytes(32), False
@@ -242,6 +270,43 @@ def test_an_answer_is_not_read_within_another() -> None:
 
     asyncio.run(scene())
     assert max(depths) == min(depths)
+
+
+def test_a_failed_look_at_a_probes_answer_ends_no_later_probe(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken(LedgerObserver):
+        def probed(self, ready: bool) -> None:
+            raise ZeroDivisionError(ready)
+
+    async def scene() -> None:
+        monkeypatch.setattr(limits.probes, "PROBE_SECONDS", 0.0)
+        batcher = Batcher(database_url, observer=Broken())
+        told: list[bool] = []
+        for number in range(1, 4):
+            batcher.probe(told.append)
+            while len(told) < number:
+                await asyncio.sleep(0.01)
+        assert told == [True] * 3
+        await batcher.close()
+
+    asyncio.run(asyncio.wait_for(scene(), 5))
+
+
+def test_a_refusal_that_raises_keeps_no_answer_from_others(database_url: str) -> None:
+    def broken(outcome: str) -> str:
+        raise ZeroDivisionError(outcome)
+
+    async def scene(company: AwaitedBatcher) -> None:
+        answers = await together(company, [admit(NOBODY), *(admit(NOBODY, broken) for _ in range(2)), admit(NOBODY)])
+        assert [answer if isinstance(answer, str) else type(answer) for answer in answers] == [
+            "unauthorized",
+            ZeroDivisionError,
+            ZeroDivisionError,
+            "unauthorized",
+        ]
+
+    play(database_url, scene)
 
 
 def test_what_a_callback_raises_keeps_no_answer_from_others(

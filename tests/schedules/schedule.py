@@ -253,9 +253,9 @@ class Schedule:
                 "is sent late",
             )
             self.reached["sent again"] += call.state is State.REFUSED
-        batches, singles = self._batcher.batches, self._batcher.singles
+        shared, isolated = self._batcher.shared, self._batcher.isolated
         accounts = Counter(call.account for call in calls)
-        for queue in (batches, singles):
+        for queue in (shared, isolated):
             sessions = [slot.session for slot in queue.slots if isinstance(slot.session, SimulatedSession)]
             if session not in sessions:
                 continue
@@ -263,9 +263,9 @@ class Schedule:
             both = accounts.keys() & others
             self._check(not both, "two sessions hold", both)
             self._check_order(calls, queue)
-            if queue is batches:
+            if queue is shared:
                 if self._join:
-                    self.reached["batch beside another"] += session is not batches.slots[0].session
+                    self.reached["batch beside another"] += session is not shared.slots[0].session
                 self._check(len(calls) <= (self._batch_calls if self._join else 1), "a batch of", len(calls))
                 for call in calls:
                     self._check(self._isolated.get(call.account, 0.0) <= now, call, "is in a batch, and goes alone")

@@ -15,12 +15,14 @@ from sepu.metering.batcher import Batcher
 from sepu.metering.commands import Charge, meter_request
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.key_format import Credential
+from sepu.metering.sending import _SWEEP_SECONDS
 
 # Fast enough that no batch waits for clients.
 LATENCY = 0.0006
 CONNECT_SECONDS = 2 * LATENCY
 STATEMENT_SECONDS = 1.5 * LATENCY
 ROUNDING = 1e-6  # the clock's
+OVERDUE = "ledger unavailable: Overdue: requests waited too long for a free connection"
 
 
 class Even(Random):
@@ -152,7 +154,9 @@ def test_a_batchs_duplicate_is_one_calls() -> None:
 
 
 @pytest.mark.parametrize("fate", [Fate.DUPLICATE, Fate.LOCKED])
-def test_late_calls_of_a_refused_batch_are_not_sent_again_and_are_told_of_no_duplicate(fate: Fate) -> None:
+def test_late_calls_of_a_refused_batch_are_not_sent_again_and_are_told_of_no_duplicate(
+    fate: Fate, caplog: pytest.LogCaptureFixture
+) -> None:
     with played() as scene:
         batch_of_four(scene, fate, latency=2 * limits.database.QUEUE_SECONDS)
         scene.run(2)
@@ -160,14 +164,33 @@ def test_late_calls_of_a_refused_batch_are_not_sent_again_and_are_told_of_no_dup
         assert told.pop("e") == "charged"
         assert {type(answer) for answer in told.values()} == {LedgerUnavailable}
         assert scene.batches() == [1, 4]
+    assert [record.getMessage() for record in caplog.records] == [OVERDUE]
 
 
-def test_an_idle_session_for_single_calls_is_closed() -> None:
+def test_calls_without_a_turn_fail_in_time_and_leave_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with played() as scene:
-        batch_of_four(scene, Fate.LOCKED)
-        scene.run(0.1)
-        assert scene.told() == dict.fromkeys("eabcd", "charged")
-        assert scene.database.most_sessions == 2
+        scene.database.silent = True
+        for account in "aaa":  # one after the other
+            scene.ask(account)
+        scene.run(limits.database.QUEUE_SECONDS + 1.3 * _SWEEP_SECONDS)
+        assert [type(outcome) for *_, outcome in scene.answers] == [LedgerUnavailable] * 2
+        assert [record.getMessage() for record in caplog.records] == [OVERDUE]
+
+
+@pytest.mark.parametrize("batches", [True, False])
+def test_an_isolated_accounts_session_is_kept_while_it_is_isolated(batches: bool) -> None:
+    with played(batches=batches) as scene:
+        scene.database.locked.add("a")
+        scene.ask("a")
+        scene.run(limits.database.LOCK_SECONDS + 0.1)
+        scene.database.locked.clear()
+        opened = scene.database._opened
+        for _ in range(5):
+            scene.ask("a")
+            scene.run(0.1)
+        assert len(scene.database.sessions) == 2
+        assert scene.database._opened == opened + 1
+        scene.run(limits.batches.ISOLATED_SECONDS + 2 * _SWEEP_SECONDS)
         assert len(scene.database.sessions) == 1
 
 
@@ -189,7 +212,7 @@ async def refused() -> SimulatedSession:
 def test_an_open_overflow_serves_while_the_first_session_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     with played() as scene:
         slow_once(scene)
-        first, overflow = (slot.session for slot in scene.batcher.batches.slots)
+        first, overflow = (slot.session for slot in scene.batcher.shared.slots)
         assert first is not None
         assert overflow is not None
         monkeypatch.setattr(scene.batcher, "_open_session", refused)
@@ -206,7 +229,7 @@ def test_the_first_session_is_opened_though_the_overflow_is_connecting() -> None
         scene.run(0.001)
         scene.ask("b")
         scene.run(limits.batches.OVERFLOW_SECONDS)
-        first, overflow = scene.batcher.batches.slots
+        first, overflow = scene.batcher.shared.slots
         assert overflow.connecting is not None
         assert first.session is not None
         first.session.close()

@@ -66,17 +66,19 @@ class Batcher(Sender):
     def _probe_ended(self, answer: Any) -> None:  # noqa: ANN401
         self._probed_at = self._loop.time()
         self._is_ready = isinstance(answer, Probed) and answer.is_ready
-        if isinstance(answer, Probed):
-            self._learn_secret(answer.key_secret)
-            if answer.broken_settings is not None:
-                report_failure(UnsafeSettingsError(answer.broken_settings), self._observer)
-            self._nodes.look_if_due(answer.nodes)
-        self._observer.probed(self._is_ready)
-        if not self._is_ready:
-            self._disconnect_probes()  # perhaps no longer the primary; the next probe finds the new one
-        probing, self._probing = self._probing, []
-        for done in probing:
-            call_back(done, self._is_ready)
+        try:
+            if isinstance(answer, Probed):
+                self._learn_secret(answer.key_secret)
+                if answer.broken_settings is not None:
+                    report_failure(UnsafeSettingsError(answer.broken_settings), self._observer)
+                self._nodes.look_if_due(answer.nodes)
+            self._observer.probed(self._is_ready)
+            if not self._is_ready:
+                self._disconnect_probes()  # perhaps no longer the primary; the next probe finds the new one
+        finally:
+            probing, self._probing = self._probing, []
+            for done in probing:
+                call_back(done, self._is_ready)
 
     async def _open_session(self) -> Session:
         try:

@@ -15,6 +15,15 @@ from sepu.metering.session import SessionLost, UnreadableValueError
 
 log = logging.getLogger("sepu.ledger")
 
+
+class LedgerUnavailable(Exception):  # noqa: N818  (named for the state, as the contract's codes are)
+    """The database failed, or did not answer in time."""
+
+
+class Overdue(Exception):  # noqa: N818
+    """Commands waited too long for a session."""
+
+
 # The only psycopg and libpq messages that we log. Others may quote part of a connection string. `_HOST` excludes @:
 # if a password has an unescaped @, libpq treats what follows as the host.
 _HOST = r"[\w./:%-]+"
@@ -31,12 +40,9 @@ _UNSAFE = re.compile(r"\w+ is [\w ]{1,40} instead of [\w ,]{1,900}")
 _OURS = {
     SessionLost: "the server closed the connection, or did not answer in time",
     TimeoutError: "could not connect in time",
+    Overdue: "requests waited too long for a free connection",
     Empty: "the event loop did not answer in time",
 }
-
-
-class LedgerUnavailable(Exception):  # noqa: N818  (named for the state, as the contract's codes are)
-    """The database failed, or did not answer in time."""
 
 
 def report_failure(error: Exception, observer: LedgerObserver) -> None:

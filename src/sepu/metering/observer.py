@@ -16,7 +16,10 @@ class LedgerObserver:
         """Counts an answered statement, and its commands."""
 
     def call_failed(self, sqlstate: str) -> None:
-        """Counts a failed statement or attempt to connect. `sqlstate` is empty if the server gave none."""
+        """Counts a failed statement or attempt to connect, or a sweep of overdue commands.
+
+        `sqlstate` is empty if the server gave none.
+        """
 
     def probed(self, ready: bool) -> None:
         """Reports whether a charge can be committed now."""

@@ -13,7 +13,7 @@ from sepu import limits
 from sepu.metering.callers import REMEMBERED, Callers
 from sepu.metering.codec import Row, Rows
 from sepu.metering.commands import Command
-from sepu.metering.failure import report_failure, report_fault
+from sepu.metering.failure import Overdue, report_failure, report_fault
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.queues import Queue
 from sepu.metering.session import SessionLost
@@ -27,8 +27,8 @@ class Outcomes:
 
     def __init__(
         self,
-        batches: Queue,
-        singles: Queue,
+        shared: Queue,
+        isolated: Queue,
         callers: Callers,
         observer: LedgerObserver,
         time: Callable[[], float],
@@ -36,9 +36,9 @@ class Outcomes:
         isolates_lost: bool,
     ) -> None:
         """Takes the queues. `isolates_lost` also isolates the accounts of commands whose session was lost."""
-        self.isolated: dict[str, float] = {}  # when each account's isolation ends
+        self.isolation_ends: dict[str, float] = {}  # when each account's isolation ends
         self._isolates_lost = isolates_lost
-        self._batches, self._singles = batches, singles
+        self._shared, self._isolated = shared, isolated
         self._callers = callers
         self._observer = observer
         self._time = time
@@ -53,7 +53,7 @@ class Outcomes:
         if as_batch and _is_refusal(error):
             now = self._time()
             blamed = _blamed(commands, error)
-            self._batches.put_back([command for command in commands if command.latest > now])
+            self._shared.put_back([command for command in commands if command.latest > now])
             self._isolate(commands if blamed is None else [blamed], limits.batches.ISOLATED_SECONDS)
             # Sending these again too would extend everyone's wait.
             return [command for command in commands if command.latest <= now]
@@ -66,16 +66,16 @@ class Outcomes:
     def _isolate(self, commands: Iterable[Command[Any]], seconds: float) -> None:
         """Sends these accounts' commands one by one for a while, so that they do not delay other accounts' batches."""
         until = self._time() + seconds
-        self.isolated.update(dict.fromkeys([command.credential.account_id for command in commands], until))
+        self.isolation_ends.update(dict.fromkeys([command.credential.account_id for command in commands], until))
         # Not only of these accounts: a command just put back may be of one isolated in the meantime.
-        for account in self.isolated:
-            for command in self._batches.take_account(account):
-                self._singles.add(command)
+        for account in self.isolation_ends:
+            for command in self._shared.take_account(account):
+                self._isolated.add(command)
 
     def end_isolations(self, now: float) -> None:
         """Ends those whose time is up."""
-        for account in [account for account, until in self.isolated.items() if until <= now]:
-            del self.isolated[account]
+        for account in [account for account, until in self.isolation_ends.items() if until <= now]:
+            del self.isolation_ends[account]
 
     # After the next statement has been sent
 
@@ -101,7 +101,7 @@ class Outcomes:
             answer = command.reply(command.read(rows))
         except Exception as error:  # the caller must get an answer even then
             answer = error
-        self.end(command, answer)
+        self._end(command, answer)
 
     def _refuse_waiting(self, refused: Command[Any], code: str) -> None:
         """Remembers that the ledger refused a key, and refuses the waiting commands with that key."""
@@ -110,27 +110,41 @@ class Outcomes:
         # Takes them all first: a callback may submit again immediately.
         waiting = [
             command
-            for queue in (self._batches, self._singles)
+            for queue in (self._shared, self._isolated)
             for command in queue.take_where(
                 lambda command: command.credential.key_hash == credential.key_hash, credential.account_id
             )
         ]
         for command in waiting:
-            self.end(command, command.refused(code))
+            self._refuse(command, code)
 
     def _fail(self, commands: Sequence[Command[Any]], error: Exception, as_batch: bool) -> None:
-        is_duplicate = isinstance(error, psycopg.errors.UniqueViolation)
-        if not is_duplicate and not (as_batch and _is_refusal(error)):
-            report_failure(error, self._observer)
+        if as_batch and _is_refusal(error):
+            self.fail_overdue(commands)
+            return
+        on_duplicate = commands[0].on_duplicate if isinstance(error, psycopg.errors.UniqueViolation) else None
+        if on_duplicate is not None:
+            self._refuse(commands[0], on_duplicate)
+            return
+        report_failure(error, self._observer)
         for command in commands:
-            # In a batch, the duplicate may be another command's.
-            if is_duplicate and not as_batch and command.on_duplicate is not None:
-                self.end(command, command.refused(command.on_duplicate))
-            else:
-                self.end(command, command.unanswered())
+            self._end(command, command.unanswered())
 
-    def end(self, command: Command[Any], answer: object) -> None:
-        """Gives a command its answer."""
+    def fail_overdue(self, commands: Sequence[Command[Any]]) -> None:
+        """Fails commands that were not sent, or not sent again, in time."""
+        if commands:
+            report_failure(Overdue(), self._observer)
+        for command in commands:
+            self._end(command, command.unanswered())
+
+    def _refuse(self, command: Command[Any], code: str) -> None:
+        try:
+            answer = command.refused(code)
+        except Exception as error:  # the other commands must get their answers even then
+            answer = error
+        self._end(command, answer)
+
+    def _end(self, command: Command[Any], answer: object) -> None:
         self._observer.command_ended()
         call_back(command.done, answer)
 

@@ -64,11 +64,6 @@ class Slot:
         if self.session is not None:
             self.session.close()
 
-    def close_if_idle(self) -> None:
-        """Ends the session if nothing is under way, and the queue keeps no idle ones."""
-        if self.queue.closes_idle and not self.commands and self.connecting is None:
-            self.disconnect()
-
 
 class Queue:
     """Serves accounts in turn, so that an account with many commands delays only itself.
@@ -76,14 +71,13 @@ class Queue:
     An account's commands keep their order: while some are under way (until `finish`), its others are held.
     """
 
-    def __init__(self, *slots: Slot, closes_idle: bool = False) -> None:
-        """Takes the slots that send its commands. `closes_idle` ends a session for which there is no command."""
+    def __init__(self, *slots: Slot) -> None:
+        """Takes the slots that send its commands."""
         # The waiting commands of each account: of those that may have a turn, in that order, and of those held.
         self.ready: OrderedDict[str, deque[Command[Any]]] = OrderedDict()
         self.held: dict[str, deque[Command[Any]]] = {}
         self.under_way: set[str] = set()  # accounts
         self.slots = slots
-        self.closes_idle = closes_idle
         # After a slow batch: how many commands must arrive before the next is sent, and the timer that ends this wait.
         self.awaited = 0
         self.gathering: asyncio.TimerHandle | None = None

@@ -55,18 +55,18 @@ class Sender:
         self._observer = observer
         if batches:
             first = Slot(most=limits.batches.CALLS)
-            self.batches = Queue(first, Slot(most=limits.batches.CALLS, always_batch=True, overflow_of=first))
-            self.singles = Queue(*(Slot() for _ in range(SINGLE_SESSIONS)), closes_idle=True)
+            self.shared = Queue(first, Slot(most=limits.batches.CALLS, always_batch=True, overflow_of=first))
+            self.isolated = Queue(*(Slot() for _ in range(SINGLE_SESSIONS)))
         else:
-            self.batches = Queue(*(Slot() for _ in range(SINGLE_SESSIONS)))
-            self.singles = Queue(*(Slot() for _ in range(BATCH_SESSIONS)), closes_idle=True)
+            self.shared = Queue(*(Slot() for _ in range(SINGLE_SESSIONS)))
+            self.isolated = Queue(*(Slot() for _ in range(BATCH_SESSIONS)))
         self.probes = Queue(*(Slot() for _ in range(PROBE_SESSIONS)))
-        self._queues = (self.batches, self.singles, self.probes)
+        self._queues = (self.shared, self.isolated, self.probes)
         self._slots = [slot for queue in self._queues for slot in queue.slots]
         for slot in self._slots:
             slot.arrived = partial(self._arrived, slot)
-        self._outcomes = Outcomes(self.batches, self.singles, callers, observer, loop.time, isolates_lost=not batches)
-        self._isolated = self._outcomes.isolated
+        self._outcomes = Outcomes(self.shared, self.isolated, callers, observer, loop.time, isolates_lost=not batches)
+        self._isolation_ends = self._outcomes.isolation_ends
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._overflow_timer: asyncio.TimerHandle | None = None
         self._is_answering = False
@@ -74,7 +74,7 @@ class Sender:
 
     async def open(self) -> None:
         """Opens a session before the first command, but waits only a limited time for it."""
-        slot = self.batches.slots[0]
+        slot = self.shared.slots[0]
         slot.connecting = slot.connecting or self._loop.create_task(self._connect(slot))
         await asyncio.wait([slot.connecting], timeout=limits.database.CONNECT_SECONDS)
 
@@ -108,7 +108,7 @@ class Sender:
         command.done, command.latest = done, now + limits.database.QUEUE_SECONDS
         account = command.credential.account_id
         if queue is None:
-            queue = self.singles if account in self._isolated else self.batches
+            queue = self.isolated if account in self._isolation_ends else self.shared
         slot = queue.slots[0]
         if not (slot.commands or queue.ready or queue.awaited or account in queue.under_way) and slot.is_open():
             # PERF: a lone command goes past the queue.
@@ -130,7 +130,7 @@ class Sender:
 
         Does nothing while answers are being delivered; otherwise a callback that polls would recurse without bound.
         """
-        slot = self.batches.slots[0]
+        slot = self.shared.slots[0]
         if slot.commands and slot.session is not None and not self._is_answering:
             slot.session.poll()
 
@@ -146,7 +146,6 @@ class Sender:
             self._sweep_later()
         self._gather(slot, len(commands))
         self._pump()
-        slot.close_if_idle()
         is_within, self._is_answering = self._is_answering, True
         try:
             self._outcomes.answer(commands, outcome, as_batch=as_batch)
@@ -176,17 +175,24 @@ class Sender:
         self._pump_queue(queue)
 
     def _sweep_later(self) -> None:
-        if self._sweep_timer is None and (self._isolated or not all(queue.is_empty() for queue in self._queues)):
+        if self._sweep_timer is None and (
+            self._isolation_ends
+            or not all(queue.is_empty() for queue in self._queues)
+            or any(slot.is_connected() for slot in self.isolated.slots)
+        ):
             self._sweep_timer = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
 
     def _sweep(self) -> None:
-        """Fails commands that have waited too long, and ends isolations whose time is up."""
+        """Fails commands that have waited too long, and ends isolations whose time is up, with their sessions."""
         self._sweep_timer = None
         now = self._loop.time()
-        for queue in self._queues:
-            for command in queue.take_where(lambda command: command.latest <= now):
-                self._outcomes.end(command, command.unanswered())
+        overdue = [command for queue in self._queues for command in queue.take_where(lambda each: each.latest <= now)]
+        self._outcomes.fail_overdue(overdue)
         self._outcomes.end_isolations(now)
+        if not self._isolation_ends and self.isolated.is_empty():
+            for slot in self.isolated.slots:
+                if not slot.commands:
+                    slot.disconnect()
         self._sweep_later()
 
     # What is sent
@@ -247,4 +253,4 @@ class Sender:
         finally:
             slot.connecting = None
         self._pump_queue(slot.queue)
-        slot.close_if_idle()
+        self._sweep_later()

@@ -154,6 +154,8 @@ class Session:
                 self._loop.add_writer(self._socket, self._writable)
         except psycopg.OperationalError:
             self.close()
+        except Exception as error:  # a parameter that cannot be written: nothing was sent
+            self._conclude(error)
 
     def close(self) -> None:
         """Ends the session, and fails the statement under way."""
@@ -188,13 +190,13 @@ class Session:
 
     def _check(self) -> None:
         self._timer = None
-        if self._done is None:
+        self.poll()  # first: if this loop was late, the answer may have been in time
+        if self._done is None or self._timer is not None:  # there was an answer, and perhaps another statement was sent
             return
         if self._loop.time() >= self._deadline:
             self.close()
         else:
             self._timer = self._loop.call_later(_CHECK_SECONDS, self._check)
-            self.poll()
 
     def _take(self, result: PGresult) -> None:
         if result.status == ExecStatus.TUPLES_OK:
