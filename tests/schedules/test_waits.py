@@ -187,7 +187,7 @@ def test_an_isolated_accounts_session_is_kept_while_it_is_isolated(batches: bool
         opened = scene.database._opened
         for _ in range(5):
             scene.ask("a")
-            scene.run(0.1)
+            scene.run(1.3 * _SWEEP_SECONDS)
         assert len(scene.database.sessions) == 2
         assert scene.database._opened == opened + 1
         scene.run(limits.batches.ISOLATED_SECONDS + 2 * _SWEEP_SECONDS)
