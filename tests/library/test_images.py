@@ -367,3 +367,15 @@ def test_a_colour_counts_for_a_more_frequent_one_that_is_near() -> None:
 def test_the_content_of_a_file(tmp_path: Path) -> None:
     Image.fromarray(IMAGE).save(tmp_path / "image.png")
     assert sepu.name_image((tmp_path / "image.png").read_bytes()) == sepu.name_image(IMAGE)
+
+
+def test_colours_with_equal_shares_are_in_the_librarys_order() -> None:
+    colours = sepu.load()
+    image = np.array([[colour.rgb for colour in reversed(colours)]], np.uint8)
+    assert [slug for slug, _ in shares(image)] == [colour.slug for colour in colours]
+    differences = colours.palette().delta_e(image[0, ::-1])
+    leaders: list[int] = []
+    for place, row in enumerate(differences):
+        if row[leaders].min(initial=100) > 10:
+            leaders.append(place)
+    assert {slug for slug, _ in shares(image, within=10)} == {colours[place].slug for place in leaders}
