@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from tests.harness.processes import until
 from tests.harness.serving import Served, Server
+from tests.http.conftest import OTHERS
 from tests.http.contract import committed
 from tests.http.raw import (
     BAD,
@@ -34,7 +35,13 @@ from sepu import limits
 from sepu.admin.keys import IssuedKey
 
 
-@pytest.fixture(params=["uvloop", pytest.param("gthread", marks=pytest.mark.slow)])
+@pytest.fixture(params=["uvloop", "gthread", *OTHERS[1:]])
+def server(request: pytest.FixtureRequest, served: Served) -> Server:
+    """gthread too in every run: it takes bodies by code of its own."""
+    return served(request.param)
+
+
+@pytest.fixture(params=["uvloop", "gthread"])
 def direct(request: pytest.FixtureRequest, served: Served) -> Server:
     """Servers that clients may reach without a proxy: meinheld leaves these checks to its proxy."""
     return served(request.param)
