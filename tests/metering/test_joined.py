@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
 from typing import Any, LiteralString, TypeVar
 
+import psycopg
 import pytest
 from psycopg import Connection
 from tests.harness.awaited_batcher import AwaitedBatcher
@@ -206,6 +207,22 @@ def test_what_cannot_be_written_fails_its_statement_at_once(database_url: str) -
         session.close()
 
     asyncio.run(asyncio.wait_for(scene(), 5))
+
+
+def test_an_error_of_the_commit_is_an_error_though_rows_came_first(database_url: str, connection: Connection) -> None:
+    async def scene() -> None:
+        session = await Session.connect(Hosts(database_url), 10)
+        for _ in range(2):
+            outcome = await session.ask("insert into public.once values (1), (1) returning number", [])
+            assert isinstance(outcome, psycopg.errors.UniqueViolation)
+        assert await session.ask("select 1", []) == [(1,)]
+        session.close()
+
+    connection.execute("create table public.once (number integer unique deferrable initially deferred)")
+    try:
+        asyncio.run(asyncio.wait_for(scene(), 5))
+    finally:
+        connection.execute("drop table public.once")
 
 
 def test_an_answer_in_time_counts_though_the_loop_was_late(database_url: str) -> None:

@@ -164,7 +164,8 @@ def test_late_calls_of_a_refused_batch_are_not_sent_again_and_are_told_of_no_dup
         assert told.pop("e") == "charged"
         assert {type(answer) for answer in told.values()} == {LedgerUnavailable}
         assert scene.batches() == [1, 4]
-    assert [record.getMessage() for record in caplog.records] == [OVERDUE]
+    cause = {Fate.DUPLICATE: "UniqueViolation 23505", Fate.LOCKED: "LockNotAvailable 55P03"}[fate]
+    assert [record.getMessage() for record in caplog.records] == [f"ledger unavailable: {cause}"]
 
 
 def test_calls_without_a_turn_fail_in_time_and_leave_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

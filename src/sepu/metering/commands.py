@@ -78,7 +78,7 @@ class Command(msgspec.Struct, Generic[T], eq=False):
     credential: Credential = Credential("", b"")
     reply: Callable[[Any], T] = _unchanged
     unavailable: T | None = None
-    """The answer if the ledger does not answer; None raises `LedgerUnavailable` instead."""
+    """The answer if the ledger does not answer; with None, it is `LedgerUnavailable`."""
     batch_statement: LiteralString | None = None
     refusal: Callable[[str], Any] = str
     on_duplicate: str | None = None

@@ -13,7 +13,7 @@ from sepu import limits
 from sepu.metering.callers import REMEMBERED, Callers
 from sepu.metering.codec import Row, Rows
 from sepu.metering.commands import Command
-from sepu.metering.failure import Overdue, report_failure, report_fault
+from sepu.metering.failure import report_failure, report_fault
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.queues import Queue
 from sepu.metering.session import SessionLost
@@ -36,7 +36,7 @@ class Outcomes:
         isolates_lost: bool,
     ) -> None:
         """Takes the queues. `isolates_lost` also isolates the accounts of commands whose session was lost."""
-        self.isolation_ends: dict[str, float] = {}  # when each account's isolation ends
+        self.isolated_until: dict[str, float] = {}  # when each account's isolation ends
         self._isolates_lost = isolates_lost
         self._shared, self._isolated = shared, isolated
         self._callers = callers
@@ -46,9 +46,9 @@ class Outcomes:
     # Before the next statement is sent
 
     def put_back(self, commands: Sequence[Command[Any]], error: Exception, *, as_batch: bool) -> Sequence[Command[Any]]:
-        """Puts a refused batch's commands back, except late ones. Returns the commands that the error fails.
+        """Puts a refused batch's commands back, except late ones, and isolates the accounts to blame.
 
-        Those of a lost batch are among them, because it may have committed.
+        Returns the commands that the error fails: also those of a lost batch, because it may have committed.
         """
         if as_batch and _is_refusal(error):
             now = self._time()
@@ -66,16 +66,16 @@ class Outcomes:
     def _isolate(self, commands: Iterable[Command[Any]], seconds: float) -> None:
         """Sends these accounts' commands one by one for a while, so that they do not delay other accounts' batches."""
         until = self._time() + seconds
-        self.isolation_ends.update(dict.fromkeys([command.credential.account_id for command in commands], until))
+        self.isolated_until.update(dict.fromkeys([command.credential.account_id for command in commands], until))
         # Not only of these accounts: a command just put back may be of one isolated in the meantime.
-        for account in self.isolation_ends:
+        for account in self.isolated_until:
             for command in self._shared.take_account(account):
                 self._isolated.add(command)
 
     def end_isolations(self, now: float) -> None:
         """Ends those whose time is up."""
-        for account in [account for account, until in self.isolation_ends.items() if until <= now]:
-            del self.isolation_ends[account]
+        for account in [account for account, until in self.isolated_until.items() if until <= now]:
+            del self.isolated_until[account]
 
     # After the next statement has been sent
 
@@ -87,8 +87,12 @@ class Outcomes:
         self._observer.call_answered(len(commands))
         if as_batch:
             rows_of: list[list[Row]] = [[] for _ in commands]
-            for row in outcome:
-                rows_of[row[0] - 1].append(row[1:])
+            try:
+                for row in outcome:
+                    rows_of[row[0] - 1].append(row[1:])
+            except (TypeError, IndexError) as error:  # no position, or one beyond the batch
+                self.fail(commands, error)
+                return
             for command, rows in zip(commands, rows_of, strict=True):
                 self._answer(command, rows)
         else:
@@ -119,21 +123,16 @@ class Outcomes:
             self._refuse(command, code)
 
     def _fail(self, commands: Sequence[Command[Any]], error: Exception, as_batch: bool) -> None:
-        if as_batch and _is_refusal(error):
-            self.fail_overdue(commands)
-            return
-        on_duplicate = commands[0].on_duplicate if isinstance(error, psycopg.errors.UniqueViolation) else None
-        if on_duplicate is not None:
-            self._refuse(commands[0], on_duplicate)
-            return
-        report_failure(error, self._observer)
-        for command in commands:
-            self._end(command, command.unanswered())
+        # In a batch, the duplicate may be another command's.
+        if isinstance(error, psycopg.errors.UniqueViolation) and not as_batch and commands[0].on_duplicate is not None:
+            self._refuse(commands[0], commands[0].on_duplicate)
+        else:
+            self.fail(commands, error)
 
-    def fail_overdue(self, commands: Sequence[Command[Any]]) -> None:
-        """Fails commands that were not sent, or not sent again, in time."""
+    def fail(self, commands: Sequence[Command[Any]], error: Exception) -> None:
+        """Fails commands that the ledger did not answer, and reports why."""
         if commands:
-            report_failure(Overdue(), self._observer)
+            report_failure(error, self._observer)
         for command in commands:
             self._end(command, command.unanswered())
 

@@ -22,7 +22,7 @@ class Slot:
         self.always_batch = always_batch
         self.overflow_of = overflow_of
         self.queue: Queue
-        self.arrived: Callable[[Rows | Exception], None]  # takes each statement's outcome
+        self.answered: Callable[[Rows | Exception], None]  # takes each statement's outcome
         self.session: Session | None = None
         self.connecting: asyncio.Task[None] | None = None
         self.commands: Sequence[Command[Any]] = ()
@@ -30,7 +30,7 @@ class Slot:
         self.sent_at = 0.0  # on the loop's clock
         self.is_slow = False  # whether they have been under way for so long that the overflow may send others
 
-    def is_due(self) -> bool:
+    def may_send(self) -> bool:
         """Returns whether this slot may send now, and connect for it."""
         return self.overflow_of is None or self.overflow_of.is_slow
 
@@ -55,9 +55,9 @@ class Slot:
         if self.as_batch:
             assert first.batch_statement is not None  # noqa: S101
             columns = zip(*[command.parameters for command in commands], strict=True)
-            self.session.send(first.batch_statement, list(map(list, columns)), self.arrived)
+            self.session.send(first.batch_statement, list(map(list, columns)), self.answered)
         else:
-            self.session.send(first.statement, first.parameters, self.arrived)
+            self.session.send(first.statement, first.parameters, self.answered)
 
     def disconnect(self) -> None:
         """Ends the session, and fails what is under way; the next command gets a new one."""
@@ -79,8 +79,8 @@ class Queue:
         self.under_way: set[str] = set()  # accounts
         self.slots = slots
         # After a slow batch: how many commands must arrive before the next is sent, and the timer that ends this wait.
-        self.awaited = 0
-        self.gathering: asyncio.TimerHandle | None = None
+        self.expected = 0
+        self.gather_timer: asyncio.TimerHandle | None = None
         for slot in slots:
             slot.queue = self
 

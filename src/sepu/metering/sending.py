@@ -1,12 +1,14 @@
 """Sends commands to the ledger, in batches or one by one.
 
-A command, an outcome, a new session or a timer changes a queue or a slot, then calls the pump. There are three cases:
+A command, an outcome, a new session, or the timer of a gathering or an overflow changes a queue or a slot, then calls
+the pump. There are three cases:
 
-1. A command finds nothing waiting and a free session: it is sent past the queue, by itself.
-2. It waits in its queue for a free slot, and shares the slot's next statement with others: a batch.
+1. Nothing waits, and the queue's first slot is free and connected: a command is sent past the queue, by itself.
+2. A command waits in its queue for a free slot, and shares the slot's next statement with others: a batch.
 3. A statement is slow: 10 ms after it was sent, a second slot sends the commands of accounts that are not in it. It
    also stands in for a first slot that has lost its session.
 
+The commands of isolated accounts, probes, and all commands without batches are sent one by one, and have no overflow.
 outcomes.py decides what an outcome means.
 """
 
@@ -21,7 +23,7 @@ from sepu import limits
 from sepu.metering.callers import Callers
 from sepu.metering.codec import Rows
 from sepu.metering.commands import Command
-from sepu.metering.failure import report_failure
+from sepu.metering.failure import Overdue, report_failure
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.outcomes import Outcomes
 from sepu.metering.queues import Queue, Slot
@@ -64,9 +66,9 @@ class Sender:
         self._queues = (self.shared, self.isolated, self.probes)
         self._slots = [slot for queue in self._queues for slot in queue.slots]
         for slot in self._slots:
-            slot.arrived = partial(self._arrived, slot)
+            slot.answered = partial(self._answered, slot)
         self._outcomes = Outcomes(self.shared, self.isolated, callers, observer, loop.time, isolates_lost=not batches)
-        self._isolation_ends = self._outcomes.isolation_ends
+        self._isolated_until = self._outcomes.isolated_until
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._overflow_timer: asyncio.TimerHandle | None = None
         self._is_answering = False
@@ -86,7 +88,7 @@ class Sender:
                 task.cancel()
             await asyncio.wait(connecting)
         self.disconnect()
-        for timer in (self._sweep_timer, self._overflow_timer, *(queue.gathering for queue in self._queues)):
+        for timer in (self._sweep_timer, self._overflow_timer, *(queue.gather_timer for queue in self._queues)):
             if timer is not None:
                 timer.cancel()
 
@@ -108,17 +110,17 @@ class Sender:
         command.done, command.latest = done, now + limits.database.QUEUE_SECONDS
         account = command.credential.account_id
         if queue is None:
-            queue = self.isolated if account in self._isolation_ends else self.shared
+            queue = self.isolated if account in self._isolated_until else self.shared
         slot = queue.slots[0]
-        if not (slot.commands or queue.ready or queue.awaited or account in queue.under_way) and slot.is_open():
+        if not (slot.commands or queue.ready or queue.expected or account in queue.under_way) and slot.is_open():
             # PERF: a lone command goes past the queue.
             queue.under_way.add(account)
             slot.send([command], now)
             return
         queue.add(command)
-        if queue.awaited:
-            queue.awaited -= 1
-            if not queue.awaited:
+        if queue.expected:
+            queue.expected -= 1
+            if not queue.expected:
                 self._end_gathering(queue)
         else:
             self._pump_queue(queue)
@@ -134,7 +136,7 @@ class Sender:
         if slot.commands and slot.session is not None and not self._is_answering:
             slot.session.poll()
 
-    def _arrived(self, slot: Slot, outcome: Rows | Exception) -> None:
+    def _answered(self, slot: Slot, outcome: Rows | Exception) -> None:
         """Frees the slot; sends the next commands, so that the database works on them while these get their answers."""
         queue, as_batch = slot.queue, slot.as_batch
         commands, slot.commands, slot.is_slow = slot.commands, (), False
@@ -162,21 +164,21 @@ class Sender:
             return
         seconds = self._loop.time() - slot.sent_at
         if seconds > limits.batches.SLOW_CALL_SECONDS * number:
-            queue.awaited = max(0, min(queue.awaited + number, slot.most - len(queue.ready)))
-            if queue.awaited and queue.gathering is None:
+            queue.expected = max(0, min(queue.expected + number, slot.most - len(queue.ready)))
+            if queue.expected and queue.gather_timer is None:
                 pause = min(seconds * limits.batches.GATHER_SHARE, limits.batches.GATHER_SECONDS)
-                queue.gathering = self._loop.call_later(pause, self._end_gathering, queue)
+                queue.gather_timer = self._loop.call_later(pause, self._end_gathering, queue)
 
     def _end_gathering(self, queue: Queue) -> None:
-        if queue.gathering is not None:
-            queue.gathering.cancel()
-            queue.gathering = None
-        queue.awaited = 0
+        if queue.gather_timer is not None:
+            queue.gather_timer.cancel()
+            queue.gather_timer = None
+        queue.expected = 0
         self._pump_queue(queue)
 
     def _sweep_later(self) -> None:
         if self._sweep_timer is None and (
-            self._isolation_ends
+            self._isolated_until
             or not all(queue.is_empty() for queue in self._queues)
             or any(slot.is_connected() for slot in self.isolated.slots)
         ):
@@ -187,9 +189,9 @@ class Sender:
         self._sweep_timer = None
         now = self._loop.time()
         overdue = [command for queue in self._queues for command in queue.take_where(lambda each: each.latest <= now)]
-        self._outcomes.fail_overdue(overdue)
+        self._outcomes.fail(overdue, Overdue())
         self._outcomes.end_isolations(now)
-        if not self._isolation_ends and self.isolated.is_empty():
+        if not self._isolated_until and self.isolated.is_empty():
             for slot in self.isolated.slots:
                 if not slot.commands:
                     slot.disconnect()
@@ -204,7 +206,7 @@ class Sender:
 
     def _pump_queue(self, queue: Queue) -> None:
         """Sends what can be sent over open sessions, then connects, but for no more slots than accounts are ready."""
-        if queue.awaited or self._is_closed:
+        if queue.expected or self._is_closed:
             return
         unconnected: list[Slot] = []
         for slot in queue.slots:
@@ -212,14 +214,14 @@ class Sender:
                 return
             if slot.commands or slot.connecting is not None:
                 continue
-            if (slot.is_due() or slot.stands_in()) and slot.is_open():
+            if (slot.may_send() or slot.stands_in()) and slot.is_open():
                 slot.send(queue.take(slot.most), self._loop.time())
-            elif slot.is_due():
+            elif slot.may_send():
                 unconnected.append(slot)
             elif slot.overflow_of is not None and slot.overflow_of.commands and self._overflow_timer is None:
                 self._overflow_later(slot.overflow_of)
         if unconnected:
-            connecting = sum(slot.connecting is not None and slot.is_due() for slot in queue.slots)
+            connecting = sum(slot.connecting is not None and slot.may_send() for slot in queue.slots)
             for slot in unconnected[: max(0, len(queue.ready) - connecting)]:
                 # A send may have failed within itself, which pumps too.
                 slot.connecting = slot.connecting or self._loop.create_task(self._connect(slot))
@@ -245,7 +247,7 @@ class Sender:
                     break
                 except TimeoutError as error:  # no pause: the attempt itself was slow
                     report_failure(error, self._observer)
-                except psycopg.Error as error:
+                except (psycopg.Error, OSError) as error:
                     report_failure(error, self._observer)
                     await asyncio.sleep(limits.database.RECONNECT_SECONDS)
                 if not slot.queue.ready:

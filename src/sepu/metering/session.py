@@ -181,7 +181,8 @@ class Session:
             while self._done is not None and not self._pgconn.is_busy():
                 result = self._pgconn.get_result()
                 if result is None:
-                    (result,), self._results = self._results, []
+                    # An error of the commit, as from a deferred constraint, follows the rows.
+                    result, self._results = self._results[-1], []
                     self._take(result)
                     return
                 self._results.append(result)
