@@ -284,7 +284,7 @@ def test_the_version_is_that_of_the_package() -> None:
 def test_help_says_what_each_command_does_as_the_command_itself_does() -> None:
     shown = completed([SEPU, "--help"], env={**os.environ, "COLUMNS": "80"}).stdout
     context = click.Context(commands)
-    listed = dict(re.findall(r"^  ([a-z-]+) +([A-Z].*)", shown.partition("Colours, offline:")[2], re.MULTILINE))
+    listed = dict(re.findall(r"^  ([a-z-]+) +([A-Z].*)", shown.partition("Offline:")[2], re.MULTILINE))
     assert list(listed) == commands.list_commands(context)
     for name, about in listed.items():
         command = commands.get_command(context, name)

@@ -19,7 +19,7 @@ _COLORS = "sepu.cli.colors"
 # Each command's module, and how its help begins, by subject: `sepu --help` imports none of them.
 # The first section needs none of the server's packages.
 _SECTIONS = {
-    "Colours, offline": {
+    "Offline": {
         "match": (_COLORS, "Show the nearest colours by CIEDE2000."),
         "search": (_COLORS, "Find colours by Chinese name, pinyin, English name or slug."),
         "list": (_COLORS, "List colours, or export them as CSS, Tailwind, GIMP, ASE or JSON."),
