@@ -24,10 +24,14 @@ build:  ## .venv with sepu and the development tools
 serving:
 	$(INSTALL) .venv/packages .venv/core
 
+# Keeps what was installed into a .venv that was made as the README says.
+IS_USABLE = .venv/bin/python -c 'import sys, pip; sys.exit(sys.version != sys.argv[1])' \
+	"$$($(PYTHON) -c 'import sys; print(sys.version)')" 2> /dev/null
+
 .venv/python:
 	sh requirements/check-python.sh $(PYTHON)
 	echo "sepu: making a Python environment in .venv (some 5 seconds; each step takes longer on a busy machine)"
-	$(PYTHON) -m venv --clear .venv
+	$(PYTHON) -m venv $$($(IS_USABLE) || echo --clear) .venv
 	touch $@
 
 # pip writes INSTALLER last. A package without it was interrupted, and pip would take it for installed.

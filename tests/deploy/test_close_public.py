@@ -50,7 +50,7 @@ REFUSED = {
     ),
     "grant or credit units": ("select sepu.adjust_usage('o', 'grant.add', 'a', gen_random_uuid(), null, 'm', 1, 'r')",),
     "change accounts, keys or plans": ("select sepu.make_change('o', 'account.suspend', 'a', null, '{}')",),
-    "change any of this without a row in the history, or usage otherwise": (
+    "change any of this without a row in the history, or change usage in another way": (
         "update sepu.account set status = 'suspended'",
         "update sepu.api_key set revoked_at = null",
         "update sepu.plan_limit set units = 0",

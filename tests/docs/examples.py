@@ -29,7 +29,7 @@ _NAMES = (
 PAGES = tuple(_ROOT / name for name in _NAMES)
 _README = _ROOT / "README.md"
 # `with_release` writes them.
-RELEASED = (*PAGES, *(_ROOT / name for name in ("docs/colours.md", "docs/openapi.yaml", "data/README.md")))
+RELEASED = (*PAGES, *(_ROOT / name for name in ("README.md", "docs/colours.md", "docs/openapi.yaml", "data/README.md")))
 # Files that may tell how many colours there are; measurements keep the number with which they were made.
 _MEASURED = ("performance.md", "indexes.md")
 _COUNT = re.compile(r"(?<=nearest of )\d+(?= traditional)")
@@ -116,7 +116,7 @@ def with_release(text: str) -> str:
     text = re.sub(r"(?m)^\('[0-9.]+', '[0-9a-f]{16}'\)$", f"({version!r}, {sha256[:16]!r})", text)
     text = re.sub(r"(?<=\bdataset )\d+\.\d+\.\d+", version, text)
     for rating, count in Counter(record.reliability for record in sepu.load()).items():
-        text = re.sub(rf"\b\d+(?=\s(are\s)?{rating}\b|(\scolours)?\s\(`{rating}`\))", f"{count}", text)
+        text = re.sub(rf"\b\d+(?=\s(are\s+)?`?{rating}\b|(\scolours)?\s\(`{rating}`\))", f"{count}", text)
     return re.sub(r"(?sm)(?<=^\|---\|---\|---\|---\|---\|---\|---\|\n)\| <span.*?(?=\n\n)", _table, text)
 
 

@@ -30,6 +30,8 @@ T = TypeVar("T")
 class Client(BaseClient[Answer, SocketConnection]):
     """A client for synchronous code. Threads may share it. It keeps connections open until it is closed.
 
+    `base_url` is the service's address: `https://…`, `http://…` or `unix:/path`. `api_key` is an account's key.
+
     `timeout` is the maximum number of seconds for an attempt. `deadline` is the maximum for a call, including its
     retries and the waits between them.
 
@@ -39,7 +41,7 @@ class Client(BaseClient[Answer, SocketConnection]):
 
     `observe` is called with each [Attempt][sepu_client.Attempt] and returns a context manager. The attempt is made
     inside it. `send` is called with each [Request][sepu_client.Request] and a function that sends it over the network.
-    It returns an [Answer][sepu_client.Answer], or raises ConnectionError or TimeoutError if none comes.
+    `send` returns an [Answer][sepu_client.Answer], or raises ConnectionError or TimeoutError if none comes.
 
     Raises ValueError for an invalid address, API key or option.
     """
@@ -52,11 +54,11 @@ class Client(BaseClient[Answer, SocketConnection]):
         scale: int | None = None,
         idempotency_key: str | None = None,
     ) -> MatchResponse:
-        """Returns the nearest colours to each of one to five colours. Costs one unit per input colour.
+        """Returns the colours nearest to each of one to five input colours. Costs one unit per input colour.
 
-        A colour is '#C83C23', 'tomato', (200, 60, 35) or a mapping with r, g and b. `top` is the number of matches for
-        each, from 1 to 3. `scale` is the maximum value of a channel, 1 or 255. It is required for floats if no channel
-        of a colour exceeds 1. `idempotency_key` is a new random key by default.
+        A colour is written as '#C83C23', 'tomato' or (200, 60, 35), or as a mapping with r, g and b. `top` is the
+        number of matches for each, from 1 to 3. `scale` is the maximum value of a channel, 1 or 255. It is required for
+        floats if no channel of a colour exceeds 1. `idempotency_key` is a new random key by default.
 
         Raises ValueError or TypeError for invalid input, and sends nothing. Raises an [Error][sepu_client.Error] if the
         call fails.
@@ -73,9 +75,10 @@ class Client(BaseClient[Answer, SocketConnection]):
     ) -> tuple[MatchResult, ...]:
         """Returns the results for any number of colours, in the same order. Costs one unit per colour.
 
-        Sends five colours per request, one request after the other. The requests' keys are KEY.1, KEY.2 and so on. If
-        one fails, the error's `answered` has the results so far. Repeat the call with the error's `idempotency_key` and
-        the same colours and `top`: no colour is charged twice. Parameters and errors are those of `match`.
+        Sends five colours per request, one request after the other. The requests' keys are `idempotency_key` with `.1`,
+        `.2` and so on. If a request fails, the error's `answered` has the results so far. Repeat the call with the
+        error's `idempotency_key` and the same colours and `top`: no colour is charged twice. Parameters and errors are
+        those of `match`.
         """
         rgb, parts = calls.match_many(colors, top, idempotency_key, scale)
         end = time.monotonic() + self._deadline
@@ -89,7 +92,7 @@ class Client(BaseClient[Answer, SocketConnection]):
         return tuple(answered)
 
     def search(self, q: str, *, limit: int = 10, idempotency_key: str | None = None) -> SearchResponse:
-        """Returns the colours whose Chinese name, pinyin or English name matches. Costs one unit.
+        """Returns the colours whose Chinese name, pinyin or English name matches `q`. Costs one unit.
 
         `q` has 2 to 64 characters. `limit` is the maximum number of colours, from 1 to 10. `idempotency_key` is a new
         random key by default.

@@ -9,9 +9,9 @@ class Error(Exception):
     """The base class of all errors. To avoid a second charge, repeat the call with `idempotency_key`.
 
     `may_be_charged` is true if an attempt of this call may have been charged. `retryable` is true if the same call may
-    succeed later; the client raises such an error only at the deadline. Give `request_id` to the service's support. It
-    is None if no response had one. For `match_many`, `answered` has the results so far, and `unanswered` has the
-    remaining colours.
+    succeed later; the client raises such an error at the deadline, or earlier if the next wait would exceed it. Give
+    `request_id` to the service's support. It is None if no response had one. For `match_many`, `answered` has the
+    results so far, and `unanswered` has the remaining colours.
     """
 
     retryable: bool = False
@@ -39,8 +39,9 @@ class Error(Exception):
 class NoAnswerError(Error):
     """The error for a timeout or a lost connection.
 
-    It is usually raised at the deadline. If TLS or the proxy refuses the connection, or if the client was closed, it is
-    raised immediately and is not `retryable`. If a `send` function raised an exception, that is its `__cause__`.
+    It is usually raised at the deadline. If the TLS handshake fails, if the proxy refuses the connection with a status
+    that is not retried, or if the client was closed, it is raised immediately and is not `retryable`. If a `send`
+    function raised an exception, that is its `__cause__`.
     """
 
     retryable = True
@@ -57,7 +58,7 @@ class NoAnswerError(Error):
 
 
 class InvalidAnswerError(Error):
-    """The error for a response that does not follow the interface.
+    """The error for a response that does not follow the API.
 
     A server in between (a proxy, a gateway or a firewall) answered, or the address is wrong.
     """
@@ -118,7 +119,7 @@ class UnauthorizedError(ApiError):
 
 
 class AccountUnavailableError(ApiError):
-    """The error for 403: the account is suspended or unavailable."""
+    """The error for 403: the account is suspended or expired."""
 
 
 class IdempotencyConflictError(ApiError):
@@ -144,7 +145,7 @@ class RateLimitedError(ApiError):
 
 
 class QuotaExceededError(ApiError):
-    """The error for 429 `quota_exceeded`: too few units remain this month (`usage`)."""
+    """The error for 429 `quota_exceeded`: too few units remain this month; `usage` has the figures."""
 
 
 class ServiceError(ApiError):

@@ -42,7 +42,7 @@ class Color(Struct, frozen=True, rename="camel"):
 
 
 class Match(Color, frozen=True):
-    """A colour with its CIEDE2000 difference from the input, `delta_e`, and its `similarity`, 1 − ΔE/100."""
+    """A colour with its CIEDE2000 difference from the input, `delta_e`, and its `similarity`, max(0, 1 − ΔE/100)."""
 
     delta_e: float
     similarity: float
@@ -56,7 +56,10 @@ class MatchResult(Struct, frozen=True):
 
 
 class UsageSnapshot(Struct, frozen=True):
-    """The units of one meter, `color_match` or `color_search`, in one UTC month such as `2026-11`."""
+    """The units of one meter, `color_match` or `color_search`, in one UTC month such as `2026-11`.
+
+    `committed` units are charged, and `remaining` are left; `reserved` is always 0.
+    """
 
     period: str
     meter: str
@@ -74,7 +77,7 @@ class MeteredResponse(Struct, frozen=True, rename="camel"):
     replayed: bool
     """True if the charge was already made: by an earlier call, or by an attempt whose response never arrived."""
     request_id: str | None
-    """None if a proxy removed or damaged the header."""
+    """The service's id for this request, to give to support. None if a proxy removed or damaged the header."""
     idempotency_key: str
 
 
@@ -94,7 +97,10 @@ class SearchResponse(MeteredResponse, frozen=True):
 
 
 class Library(Struct, frozen=True, rename="camel"):
-    """The colour library's metadata."""
+    """The colour library's version, size and SHA-256 sums, for comparison with a copy of the dataset.
+
+    `value_mismatch_count` is the number of colours for which an independent source has another value.
+    """
 
     version: str
     record_count: int

@@ -54,11 +54,11 @@ class FakeService:
         self._lock = threading.Lock()
 
     def client(self, **options: Any) -> Client:  # noqa: ANN401
-        """Returns a `Client` of this service. Takes the options of `Client`, except `send`."""
+        """Returns a `Client` for this service. Takes the options of `Client`, except `send`."""
         return Client("http://sepu.test", "a-key", send=self.send, **options)
 
     def async_client(self, **options: Any) -> AsyncClient:  # noqa: ANN401
-        """Returns an `AsyncClient` of this service. Takes the options of `Client`, except `send`."""
+        """Returns an `AsyncClient` for this service. Takes the options of `Client`, except `send`."""
 
         async def send(request: Request, network: object) -> Answer:
             return self.send(request, network)
@@ -66,12 +66,12 @@ class FakeService:
         return AsyncClient("http://sepu.test", "a-key", send=send, **options)
 
     def refuse(self, status: int, code: str, *, times: int = 1, retry_after: int | None = None) -> None:
-        """Refuses the next requests with an error, such as 503 `usage_commit_failed`. `retry_after` is in seconds."""
+        """Refuses the next `times` requests with an error such as 503 `usage_commit_failed`. `retry_after`: seconds."""
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
         self._faults.extend(_refusal(status, code, headers) for _ in range(times))
 
     def lose_answers(self, times: int = 1) -> None:
-        """Charges for the next requests but loses their answers. The client sees a timeout."""
+        """Charges for the next `times` requests but loses their answers. The client sees a timeout."""
         self._faults.extend([None] * times)
 
     def send(self, request: Request, _: object) -> Answer:
