@@ -29,7 +29,7 @@ _NAMES = (
 PAGES = tuple(_ROOT / name for name in _NAMES)
 _README = _ROOT / "README.md"
 # `with_release` writes them.
-RELEASED = (*PAGES, *(_ROOT / name for name in ("README.md", "docs/colours.md", "docs/openapi.yaml", "data/README.md")))
+RELEASED = (*PAGES, *(_ROOT / name for name in ("docs/colours.md", "docs/openapi.yaml", "data/README.md")))
 # Files that may tell how many colours there are; measurements keep the number with which they were made.
 _MEASURED = ("performance.md", "indexes.md")
 _COUNT = re.compile(r"(?<=nearest of )\d+(?= traditional)")
