@@ -248,7 +248,7 @@ docs: build/docs/ready  ## the documentation site: build/site/index.html
 	NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build
 	@echo "build/site/index.html; the search box needs a server: python3 -m http.server --directory build/site"
 
-test-site: build build/docs/ready  ## the site in a real browser: no page is wider than the window
+test-site: build build/docs/ready $(if $(shell command -v npm),build/npm/ready)  ## the site in a real browser: no page is wider than the window
 	SEPU_TEST_ALL=yes $(BIN)/pytest tests/docs/test_site.py
 
 recipes: build  ## the recipes of docs/recipes, with pandas, Django and others, which this installs
