@@ -16,10 +16,12 @@ from sepu.metering.commands import Command
 from sepu.metering.failure import report_failure, report_fault
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.queues import Queue
-from sepu.metering.session import SessionLost
+from sepu.metering.session import SessionLost, UnreadableValueError
 
 # SQLSTATE classes of errors that one command in a batch can cause: bad data, a constraint, a deadlock, a lock timeout.
 _REFUSALS = ("22", "23", "40", "55")
+# Failures of the ledger and of the way to it.
+_LEDGERS = (psycopg.Error, SessionLost, UnreadableValueError)
 
 
 class Outcomes:
@@ -91,7 +93,7 @@ class Outcomes:
                 for row in outcome:
                     rows_of[row[0] - 1].append(row[1:])
             except (TypeError, IndexError) as error:  # no position, or one beyond the batch
-                self.fail(commands, error)
+                self._fail(commands, error, as_batch)
                 return
             for command, rows in zip(commands, rows_of, strict=True):
                 self._answer(command, rows)
@@ -126,12 +128,15 @@ class Outcomes:
         # In a batch, the duplicate may be another command's.
         if isinstance(error, psycopg.errors.UniqueViolation) and not as_batch and commands[0].on_duplicate is not None:
             self._refuse(commands[0], commands[0].on_duplicate)
-        else:
+        elif isinstance(error, _LEDGERS):
             self.fail(commands, error)
+        else:  # our own fault, which each caller reports
+            for command in commands:
+                self._end(command, error)
 
-    def fail(self, commands: Sequence[Command[Any]], error: Exception) -> None:
-        """Fails commands that the ledger did not answer, and reports why."""
-        if commands:
+    def fail(self, commands: Sequence[Command[Any]], error: Exception | None) -> None:
+        """Fails commands that the ledger did not answer, and reports the error, if there is one."""
+        if commands and error is not None:
             report_failure(error, self._observer)
         for command in commands:
             self._end(command, command.unanswered())

@@ -189,7 +189,8 @@ class Sender:
         self._sweep_timer = None
         now = self._loop.time()
         overdue = [command for queue in self._queues for command in queue.take_where(lambda each: each.latest <= now)]
-        self._outcomes.fail(overdue, Overdue())
+        # Without any session, it has been reported why there is none.
+        self._outcomes.fail(overdue, Overdue() if self.is_connected() else None)
         self._outcomes.end_isolations(now)
         if not self._isolated_until and self.isolated.is_empty():
             for slot in self.isolated.slots:
