@@ -7,6 +7,7 @@ import re
 import socket
 import ssl
 import struct
+import sys
 import threading
 import time
 from collections import Counter
@@ -126,8 +127,7 @@ class Peer:
 
     def vanish(self) -> None:
         """Drops what arrives from now on, unacknowledged, as a firewall does that forgot the connection. Linux only."""
-        drop_all = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0))  # a socket filter: "return 0"
-        self.socket.setsockopt(socket.SOL_SOCKET, 26, struct.pack("HP", 1, ctypes.addressof(drop_all)))
+        _drop_all(self.socket)
 
     def tls(self) -> None:
         # Stored before the handshake, so that it is closed even if that fails.
@@ -138,6 +138,21 @@ class Peer:
         """Reads a CONNECT request and accepts it."""
         self.head()
         self.send(b"HTTP/1.1 200 Connected\r\n\r\n")
+
+
+def _drop_all(dropping: socket.socket) -> None:
+    filtered = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0))  # a socket filter: "return 0"
+    dropping.setsockopt(socket.SOL_SOCKET, 26, struct.pack("HP", 1, ctypes.addressof(filtered)))
+
+
+def can_vanish() -> bool:
+    """Whether `Peer.vanish` works here."""
+    with socket.socket() as tried:
+        try:
+            _drop_all(tried)
+        except OSError:
+            return False
+        return sys.platform == "linux"
 
 
 Step = Callable[[Peer], object]
