@@ -27,7 +27,7 @@ from tests.programs import node_program
 
 import sepu
 from sepu import limits
-from sepu.cli.colors import FORMATS
+from sepu.cli.colors import FORMATS, LIBRARY_SIZE
 from sepu.cli.palette_formats import WRITERS, Entry
 from sepu.library.palette_files import READERS
 from sepu.shell import PALETTES
@@ -96,7 +96,7 @@ def test_what_match_reads() -> None:
             ("nofile.jpg",),
             "'nofile.jpg' is not a colour, and there is no such file; check its name; for an image: sepu",
         ),
-        (("fff", "--top", "162"), "162 is more than the 161 colours"),
+        (("fff", "--top", f"{LIBRARY_SIZE + 1}"), f"{LIBRARY_SIZE + 1} is more than the {LIBRARY_SIZE} colours"),
         (("fff", "--column", "color"), "--column reads CSV on standard input: sepu match - --column NAME < FILE"),
         (("-", "--column", "color", "--json"), "--column writes CSV, not json"),
         (("-", "--column", "color"), "'color' is not a column; there are fff"),

@@ -136,7 +136,7 @@ def counted_colours() -> int:
 
 def _count_colours() -> None:
     """Writes the number of colours wherever it is told."""
-    number = re.compile(rf"\b{counted_colours()}\b")
+    number = re.compile(rf"\b{counted_colours()}\b(?!-colour)")  # the base list has the same number, and keeps it
     files = [_ROOT / name for name in ("Dockerfile", "README.md", "data/README.md", "mkdocs.yml", "pyproject.toml")]
     files += [path for name in ("client", "docs", "src", "tests") for path in (_ROOT / name).rglob("*.*")]
     for path in files:

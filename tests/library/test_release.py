@@ -12,6 +12,7 @@ import pytest
 from tests.core.index_queries import assert_same_answers, queries
 
 from sepu._palette import Palette
+from sepu.cli.colors import LIBRARY_SIZE
 from sepu.library.records import rgb_of
 from sepu.library.release import ReleaseError, load_release
 
@@ -143,7 +144,7 @@ RECORD_EDITS: list[Callable[[Any], object]] = [
     [
         *(("manifest.json", edit, "manifest.json is malformed") for edit in MANIFEST_EDITS),
         *(("library.json", edit, r"library.json is malformed: .*\$\[") for edit in RECORD_EDITS),
-        ("library.json", lambda records: records.pop(), "library.json has 160 records, manifest.json 161"),
+        ("library.json", lambda records: records.pop(), f"library.json has {LIBRARY_SIZE - 1} records, manifest.json {LIBRARY_SIZE}"),
         ("library.json", lambda records: records.reverse(), "library.json: the ordinals"),
         (
             "library.json",
@@ -152,7 +153,7 @@ RECORD_EDITS: list[Callable[[Any], object]] = [
         ),
         (
             "manifest.json",
-            lambda manifest: manifest.update(valueMismatchCount=162),
+            lambda manifest: manifest.update(valueMismatchCount=LIBRARY_SIZE + 1),
             "manifest.json: more mismatches than records",
         ),
     ],

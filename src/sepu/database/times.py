@@ -34,7 +34,11 @@ class StoredInstant(datetime):
         """Returns Postgres's text, whatever the format."""
         return self.text
 
-    strftime = __format__ = __str__ = isoformat
+    __format__ = __str__ = isoformat
+
+    def strftime(self, format: str) -> str:  # noqa: A002, ARG002  # its name
+        """Returns Postgres's text, whatever the format."""
+        return self.text
 
 
 class StoredDay(date):
@@ -53,7 +57,11 @@ class StoredDay(date):
         """Returns Postgres's text, whatever the format."""
         return self.text
 
-    strftime = __format__ = __str__ = isoformat
+    __format__ = __str__ = isoformat
+
+    def strftime(self, format: str) -> str:  # noqa: A002, ARG002  # its name
+        """Returns Postgres's text, whatever the format."""
+        return self.text
 
 
 def read_every_time(connection: psycopg.Connection[Any]) -> None:
