@@ -144,7 +144,11 @@ RECORD_EDITS: list[Callable[[Any], object]] = [
     [
         *(("manifest.json", edit, "manifest.json is malformed") for edit in MANIFEST_EDITS),
         *(("library.json", edit, r"library.json is malformed: .*\$\[") for edit in RECORD_EDITS),
-        ("library.json", lambda records: records.pop(), f"library.json has {LIBRARY_SIZE - 1} records, manifest.json {LIBRARY_SIZE}"),
+        (
+            "library.json",
+            lambda records: records.pop(),
+            f"library.json has {LIBRARY_SIZE - 1} records, manifest.json {LIBRARY_SIZE}",
+        ),
         ("library.json", lambda records: records.reverse(), "library.json: the ordinals"),
         (
             "library.json",
