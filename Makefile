@@ -50,7 +50,7 @@ mended: .venv/python
 	touch $@
 
 .venv/tools: requirements/dev.txt client/pyproject.toml | .venv/packages .venv/core
-	echo "sepu: installing the development tools (500 MB more, some 30 seconds)"
+	echo "sepu: installing the development tools (420 MB more, some 30 seconds)"
 	$(PIP) $(PROGRESS) --require-hashes -r $<
 	$(PIP) --no-deps --no-build-isolation --editable client
 	$(BIN)/python -m compileall -qq -j 2 .venv/lib || true
