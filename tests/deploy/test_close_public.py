@@ -69,7 +69,7 @@ REFUSED = {
         "set session authorization sepu_owner",
         "set role sepu_owner",
     ),
-    "count an event as delivered": ("update sepu.event_delivery set due_at = null",),
+    "mark an event as delivered": ("update sepu.event_delivery set due_at = null",),
     "create tables or functions": (
         "create table public.own ()",
         "create table sepu.own ()",
@@ -99,7 +99,7 @@ REFUSED = {
         "select pg_notify('x', repeat('x', 7999))",
     ),
     "write more than 1 GB of temporary files in each connection": ("set temp_file_limit = -1",),
-    "write to the log with a block of code": ("do $$ begin raise log 'forged'; end $$", "set log_statement = 'all'"),
+    "write to the log with a `DO` block": ("do $$ begin raise log 'forged'; end $$", "set log_statement = 'all'"),
 }
 ALL = ("owner", *PURPOSES, "monitor", "nobody")
 

@@ -56,10 +56,11 @@ class BaseClient(Generic[A, C]):
     def with_options(
         self, *, timeout: float | None = None, deadline: float | None = None, headers: OwnHeaders | None = None
     ) -> Self:
-        """Returns a client with other options over the same connections. Options that are None stay as they are.
+        """Returns a client that has other options and shares this client's connections. Options that are None stay as
+        they are.
 
-        `headers` replaces the headers of this client. Closing either client closes both. Raises ValueError for an
-        invalid option.
+        In the new client, `headers` replaces all of this client's own headers. Closing either client closes both.
+        Raises ValueError for an invalid option.
         """
         made = object.__new__(type(self))
         vars(made).update(vars(self))

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Client(BaseClient[Answer, SocketConnection]):
-    """A client for synchronous code. Threads may share it. It keeps connections open until it is closed.
+    """A client for synchronous code. Threads may share it. It reuses connections. Close it when you have finished.
 
     `base_url` is the service's address: `https://…`, `http://…` or `unix:/path`. `api_key` is an account's key.
 
@@ -75,10 +75,10 @@ class Client(BaseClient[Answer, SocketConnection]):
     ) -> tuple[MatchResult, ...]:
         """Returns the results for any number of colours, in the same order. Costs one unit per colour.
 
-        Sends five colours per request, one request after the other. The requests' keys are `idempotency_key` with `.1`,
-        `.2` and so on. If a request fails, the error's `answered` has the results so far. Repeat the call with the
-        error's `idempotency_key` and the same colours and `top`: no colour is charged twice. Parameters and errors are
-        those of `match`.
+        Sends five colours per request, one request after the other. Each request's key is `idempotency_key` followed by
+        `.1`, `.2` and so on. If a request fails, the error's `answered` has the results so far. Repeat the call with
+        the error's `idempotency_key` and the same colours and `top`: no colour is charged twice. Parameters and errors
+        are those of `match`.
         """
         rgb, parts = calls.match_many(colors, top, idempotency_key, scale)
         end = time.monotonic() + self._deadline

@@ -9,7 +9,7 @@ class Error(Exception):
     """The base class of all errors. To avoid a second charge, repeat the call with `idempotency_key`.
 
     `may_be_charged` is true if an attempt of this call may have been charged. `retryable` is true if the same call may
-    succeed later; the client raises such an error at the deadline, or earlier if the next wait would exceed it. Give
+    succeed later; the client raises such an error at the deadline, or earlier if the next wait would end after it. Give
     `request_id` to the service's support. It is None if no response had one. For `match_many`, `answered` has the
     results so far, and `unanswered` has the remaining colours.
     """
@@ -39,9 +39,9 @@ class Error(Exception):
 class NoAnswerError(Error):
     """The error for a timeout or a lost connection.
 
-    It is usually raised at the deadline. If the TLS handshake fails, if the proxy refuses the connection with a status
-    that is not retried, or if the client was closed, it is raised immediately and is not `retryable`. If a `send`
-    function raised an exception, that is its `__cause__`.
+    It is usually raised at the deadline. If TLS is refused, if the proxy refuses the connection with a status that is
+    not retried, or if the client was closed, it is raised immediately and is not `retryable`. If your `send` function
+    raised the `ConnectionError` or `TimeoutError`, the error's `__cause__` is that exception.
     """
 
     retryable = True
@@ -81,7 +81,7 @@ class ApiError(Error):
     None.
 
     `pointer` is a JSON pointer (RFC 6901) to the first fault in the input, such as `/colors/2/g` or `/q`. It is None if
-    the whole input is at fault, and for other errors.
+    the whole input is at fault, or if the error is not about the input.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class AccountUnavailableError(ApiError):
 
 
 class IdempotencyConflictError(ApiError):
-    """The error for 409 `idempotency_conflict`: the key was used with other input."""
+    """The error for 409 `idempotency_conflict`: the key was used with different input."""
 
 
 class RequestInProgressError(ApiError):
@@ -139,7 +139,7 @@ class RequestTimeoutError(ApiError):
 
 
 class RateLimitedError(ApiError):
-    """The error for 429 `rate_limited`: the account made too many requests in a minute."""
+    """The error for any 429 except `quota_exceeded`: too many requests in a short time."""
 
     retryable = True
 

@@ -58,7 +58,7 @@ class MatchResult(Struct, frozen=True):
 class UsageSnapshot(Struct, frozen=True):
     """The units of one meter, `color_match` or `color_search`, in one UTC month such as `2026-11`.
 
-    `committed` units are charged, and `remaining` are left; `reserved` is always 0.
+    `committed` units have been charged, and `remaining` units are left; `reserved` is always 0.
     """
 
     period: str
@@ -99,7 +99,7 @@ class SearchResponse(MeteredResponse, frozen=True):
 class Library(Struct, frozen=True, rename="camel"):
     """The colour library's version, size and SHA-256 sums, for comparison with a copy of the dataset.
 
-    `value_mismatch_count` is the number of colours for which an independent source has another value.
+    `value_mismatch_count` is the number of colours for which an independent source gives a different value.
     """
 
     version: str

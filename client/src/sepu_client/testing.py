@@ -29,10 +29,10 @@ _LIBRARY = {
 
 
 class FakeService:
-    """An in-memory service with one account. It charges, replays and refuses like the real one.
+    """An in-memory service with one account. It charges, replays and enforces quotas like the real one.
 
-    `match` takes an input colour and returns its matches, nearest first. `search` takes the text and returns colours.
-    Both return SCARLET by default. `match_limit` and `search_limit` are the account's units per month.
+    `match` takes an input colour and returns its matches, nearest first. `search` takes the search text and returns
+    colours. Both return SCARLET by default. `match_limit` and `search_limit` are the account's units per month.
 
     `requests` lists the requests that arrived. `charged` has the units charged to each meter.
     """
@@ -66,7 +66,10 @@ class FakeService:
         return AsyncClient("http://sepu.test", "a-key", send=send, **options)
 
     def refuse(self, status: int, code: str, *, times: int = 1, retry_after: int | None = None) -> None:
-        """Refuses the next `times` requests with an error such as 503 `usage_commit_failed`. `retry_after`: seconds."""
+        """Refuses the next `times` requests with an error such as 503 `usage_commit_failed`.
+
+        `retry_after` is in seconds.
+        """
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
         self._faults.extend(_refusal(status, code, headers) for _ in range(times))
 
