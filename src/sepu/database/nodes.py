@@ -33,12 +33,12 @@ class NodeState:
     """What a node says about itself.
 
     `broken` has each setting that breaks a promise, its value, what is needed, and where the session has it from.
-    `ahead` is by how many seconds its clock is ahead of the coordinator's. `audits` are how many audits it stores,
-    and when the latest was, in seconds since the epoch.
+    `clock_offset` is by how many seconds its clock is ahead of the coordinator's. `audits` are how many audits it
+    stores, and when the latest was, in seconds since the epoch.
     """
 
     broken: tuple[tuple[str, str, str, str], ...]
-    ahead: float
+    clock_offset: float
     audits: tuple[int, float | None]
 
 

@@ -70,18 +70,18 @@ def broken_nodes(connection: psycopg.Connection) -> list[BrokenSetting]:
     granted = granted_roles(connection)
     owner, database = connection.info.user, connection.info.dbname
     found: list[BrokenSetting] = []
-    ahead: dict[str | None, float] = {None: 0.0}
+    clock_offsets: dict[str | None, float] = {None: 0.0}
     with closing(NodeConnection(connection.another)) as asking:
         for node in other_nodes(connection):
             state = asking.state(node)
             if isinstance(state, NodeFailure):
                 found.append(_unreached(owner, state.reason, node))
                 continue
-            ahead[node] = state.ahead
+            clock_offsets[node] = state.clock_offset
             found += _settings(state, owner, node, database)
             for purpose, role in granted:
                 found += _of_role(asking, node, role, purpose, database)
-    return [*found, *_clocks(ahead, owner)]
+    return [*found, *_clocks(clock_offsets, owner)]
 
 
 def _of_role(asking: NodeConnection, node: str, role: str, purpose: str, database: str) -> Iterator[BrokenSetting]:
@@ -118,9 +118,9 @@ def _unreached(role: str, reason: str, node: str, needed: str = "an answer") -> 
     return BrokenSetting(role, "connection", reason, needed, None, node)
 
 
-def _clocks(ahead: dict[str | None, float], owner: str) -> Iterator[BrokenSetting]:
-    middle = median_low(ahead.values())
-    for node, seconds in ahead.items():
+def _clocks(clock_offsets: dict[str | None, float], owner: str) -> Iterator[BrokenSetting]:
+    middle = median_low(clock_offsets.values())
+    for node, seconds in clock_offsets.items():
         if abs(seconds - middle) > _CLOCK_SECONDS:
             value = f"{seconds - middle:+.0f} s"
             yield BrokenSetting(owner, "clock", value, "the other nodes' time", None, node)

@@ -119,7 +119,7 @@ class _Values:
                     continue
                 color = self._color(value)
             except PaletteError as error:
-                if (entry.kind or entry.inherited) not in (None, "color") or entry.stray:
+                if (entry.kind or entry.inherited) not in (None, "color") or entry.doubtful:
                     continue
                 color = PaletteError(str(error))  # without the frames that a traceback holds
             where = joined(entry.path)[: limits.inputs.NAME_CHARACTERS] or "JSON"

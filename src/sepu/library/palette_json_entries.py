@@ -25,7 +25,7 @@ class Entry(NamedTuple):
     kind: str | None = None  # the type that it has itself
     inherited: str | None = None  # and that of its groups
     alpha: object = None  # next to the value
-    stray: bool = False  # where a value that does not look like a colour is not meant as one
+    doubtful: bool = False  # where a value that does not look like a colour is not meant as one
 
 
 def check_path(path: Path) -> None:

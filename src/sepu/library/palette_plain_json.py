@@ -15,7 +15,7 @@ from sepu.library.palette_json_entries import Entry, Object, Path, check_path, j
 _LISTS = ("colors", "colours", "palette", "swatches")
 
 
-def plain_entries(value: object, path: Path, *, stray: bool = False, called: str = "") -> Iterator[Entry]:
+def plain_entries(value: object, path: Path, *, doubtful: bool = False, called: str = "") -> Iterator[Entry]:
     """Yields the entries of a document without `$value`, with their paths; `called` names a lone colour."""
     check_path(path)
     if isinstance(value, dict) and isinstance(value.get("valuesByMode"), dict):  # a variable of Figma's
@@ -25,26 +25,26 @@ def plain_entries(value: object, path: Path, *, stray: bool = False, called: str
                 color = PaletteError("it is an alias; export the values that aliases have") if is_alias else each
                 yield from plain_entries(color, (*path, "valuesByMode", mode), called=str(value.get("name", "")))
     elif isinstance(value, dict):
-        found = _record(value, path, stray=stray)
+        found = _record(value, path, doubtful=doubtful)
         if found is not None:
             entry, taken = found
-            yield Entry(path, entry.value, entry.name or called, entry.kind, alpha=entry.alpha, stray=stray)
+            yield Entry(path, entry.value, entry.name or called, entry.kind, alpha=entry.alpha, doubtful=doubtful)
             for key, each in value.items():
                 if not _belongs(key, each, taken, is_named=entry.name != ""):
-                    yield from plain_entries(each, (*path, key), stray=True)
+                    yield from plain_entries(each, (*path, key), doubtful=True)
             return
         has_list = not path and any(isinstance(value.get(key), dict | list) for key in _LISTS)
         for key, each in value.items():
             if not key.startswith("$"):
-                below = stray or (has_list and key not in _LISTS) or (isinstance(each, str) and is_name(key))
+                is_doubtful = doubtful or (has_list and key not in _LISTS) or (isinstance(each, str) and is_name(key))
                 name = find_members(value).name if isinstance(each, dict) and is_value(key) else None
                 given = "" if name is None else _name_of(value[name])
-                yield from plain_entries(each, (*path, key), stray=below, called=given)
+                yield from plain_entries(each, (*path, key), doubtful=is_doubtful, called=given)
     elif isinstance(value, list) and not _is_triple(value):
         for place, each in enumerate(value, 1):
-            yield from plain_entries(each, (*path, place), stray=stray)
+            yield from plain_entries(each, (*path, place), doubtful=doubtful)
     else:
-        yield Entry(path, value, called, stray=stray)
+        yield Entry(path, value, called, doubtful=doubtful)
 
 
 def name_by_path(path: Path, value: object) -> str:
@@ -59,11 +59,11 @@ def _is_triple(value: Sequence[object]) -> bool:
     return len(value) in {3, 4} and all(type(each) in (int, float) for each in value)
 
 
-def _record(value: Object, path: Path, *, stray: bool) -> tuple[Entry, str] | None:
+def _record(value: Object, path: Path, *, doubtful: bool) -> tuple[Entry, str] | None:
     """Returns the colour that an object describes, and the member that has it; None if it is a group."""
     kind = value.get("type") if isinstance(value.get("type"), str) and "value" in value else None
     if kind is None and is_color(value):
-        return Entry(path, value, stray=stray), "hex"
+        return Entry(path, value, doubtful=doubtful), "hex"
     fit = [
         key
         for key, each in value.items()
@@ -81,7 +81,9 @@ def _record(value: Object, path: Path, *, stray: bool) -> tuple[Entry, str] | No
         name = "name"
     given = "" if name is None else _name_of(value[name])
     color = modified(value, path) or color
-    return Entry(path, color, given, kind, alpha=None if alpha is None else value[alpha], stray=stray), place or "hex"
+    return Entry(
+        path, color, given, kind, alpha=None if alpha is None else value[alpha], doubtful=doubtful
+    ), place or "hex"
 
 
 # Members that have the same colour in other forms, and what Style Dictionary adds to a token.
@@ -121,4 +123,4 @@ def is_meant(entry: Entry, value: object) -> bool:
     """Returns whether an entry of a document without `$value` is meant as a colour."""
     if entry.kind not in (None, "color"):  # other lists have a "type" too
         return looks_like_a_color(entry.value)
-    return not entry.stray or looks_like_a_color(value) or is_color(value)
+    return not entry.doubtful or looks_like_a_color(value) or is_color(value)
