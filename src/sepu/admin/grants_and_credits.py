@@ -190,19 +190,19 @@ def _adjust(connection: psycopg.Connection, given: dict[str, object], kind: Kind
             raise AccountError(f"there is no account {given['account_id']!r}, or it was erased")
         case "unlimited", _:
             raise no_limit(plan_id, str(given["meter"]))
-        case "other", _:
+        case "id_taken", _:
             raise SepuError(f"the id {given['adjustment_id']} is that of another grant or credit of this account")
-        case "over", _:
+        case "month_over", _:
             raise SepuError(f"the month {period} is over, and a grant would change nothing", "credit")
-        case "ahead", _:
+        case "month_to_come", _:
             raise SepuError(f"the month {period} has not begun; it is {month}")
-        case "below", "grant":
+        case "too_few", "grant":
             raise SepuError(f"at most {-lowest} units {where} can be taken back: the rest is used, or was not granted")
-        case "beyond", "grant":
+        case "too_many", "grant":
             raise SepuError(f"at most {highest} more units {where} can be granted")
-        case "below", _:
+        case "too_few", _:
             raise SepuError(f"at most {-lowest} units {where} can be billed again: no more are credited")
-        case "beyond", _:
+        case "too_many", _:
             raise SepuError(
                 f"at most {highest} units {where} can be credited: no more are charged, or they are credited already"
             )

@@ -943,12 +943,12 @@ end $$;
 -- this month. A refusal at most adds an empty counter. The outcomes:
 --   added
 --   repeated: the same adjustment was added before
---   other: the id belongs to another adjustment
+--   id_taken: the id belongs to another adjustment
 --   missing: there is no such account, or it was erased
 --   unlimited: the plan has no limit for the meter
---   over: the month takes no more grants
---   ahead: the month cannot be credited yet
---   below, beyond: the units are outside lowest..highest
+--   month_over: the month takes no more grants
+--   month_to_come: the month cannot be credited yet
+--   too_few, too_many: the units are outside lowest..highest
 --
 -- Locks the account, so that nobody else adds this id, and the counter. Charges wait for the counter until the
 -- transaction ends, so the caller must end it immediately.
@@ -987,11 +987,11 @@ begin
       from sepu.adjustment a
      where a.account_id = p_account_id and a.adjustment_id = p_adjustment_id;
     if found then
-        outcome := case when v.is_same then 'repeated' else 'other' end;
+        outcome := case when v.is_same then 'repeated' else 'id_taken' end;
         return;
     end if;
     if v_kind = 'grant' and period < month or v_kind = 'credit' and period > month then
-        outcome := case when v_kind = 'grant' then 'over' else 'ahead' end;
+        outcome := case when v_kind = 'grant' then 'month_over' else 'month_to_come' end;
         return;
     end if;
     insert into sepu.usage (account_id, period, meter, committed) values (p_account_id, adjust_usage.period, p_meter, 0)
@@ -1008,7 +1008,7 @@ begin
         lowest := -v.credited;
         highest := v.committed - v.credited;
     end if;
-    outcome := case when p_units < lowest then 'below' when p_units > highest then 'beyond' else 'added' end;
+    outcome := case when p_units < lowest then 'too_few' when p_units > highest then 'too_many' else 'added' end;
     if outcome <> 'added' then
         return;
     end if;
