@@ -729,7 +729,7 @@ def test_the_last_failure_of_several_addresses_is_told(open_client: Open, monkey
         resolved = [(V4, socket.SOCK_STREAM, 6, "", closed.getsockname())] * 5
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: resolved)
         with (
-            open_client("http://service.example", SECRET, deadline=0.2) as client,
+            open_client("http://service.example", SECRET, deadline=1) as client,
             pytest.raises(NoAnswerError, match="ConnectionRefusedError"),
         ):
             client.library()
@@ -742,7 +742,7 @@ def test_a_unix_socket_with_a_full_queue_is_tried_again(open_client: Open, tmp_p
         listener.bind(path)
         listener.listen(0)
         first.connect(path)
-        with open_client(f"unix:{path}", SECRET, deadline=0.3) as client, pytest.raises(NoAnswerError) as raised:
+        with open_client(f"unix:{path}", SECRET, deadline=1) as client, pytest.raises(NoAnswerError) as raised:
             client.search("hong")
     assert str(raised.value) == "no answer (BlockingIOError: [Errno 11] Resource temporarily unavailable)"
     assert not raised.value.may_be_charged
