@@ -20,8 +20,8 @@ from sepu.metering.session import SessionLost, UnreadableValueError
 
 # SQLSTATE classes of errors that one command in a batch can cause: bad data, a constraint, a deadlock, a lock timeout.
 _REFUSALS = ("22", "23", "40", "55")
-# Failures of the ledger and of the way to it.
-_LEDGERS = (psycopg.Error, SessionLost, UnreadableValueError)
+# All others are faults of our own code.
+_LEDGER_FAILURES = (psycopg.Error, SessionLost, UnreadableValueError)
 
 
 class Outcomes:
@@ -128,7 +128,7 @@ class Outcomes:
         # In a batch, the duplicate may be another command's.
         if isinstance(error, psycopg.errors.UniqueViolation) and not as_batch and commands[0].on_duplicate is not None:
             self._refuse(commands[0], commands[0].on_duplicate)
-        elif isinstance(error, _LEDGERS):
+        elif isinstance(error, _LEDGER_FAILURES):
             self.fail(commands, error)
         else:  # our own fault, which each caller reports
             for command in commands:

@@ -31,7 +31,7 @@ class Slot:
         self.is_slow = False  # whether they have been under way for so long that the overflow may send others
 
     def may_send(self) -> bool:
-        """Returns whether this slot may send now, and connect for it."""
+        """Returns whether this slot may send now, and connect in order to send."""
         return self.overflow_of is None or self.overflow_of.is_slow
 
     def stands_in(self) -> bool:
