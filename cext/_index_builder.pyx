@@ -229,7 +229,7 @@ cdef Py_ssize_t find_candidates(
 cdef struct Cell:
     Candidate* list  # of a cell that is not divided; freed by `write_cell`
     Py_ssize_t length  # 0 if out of memory
-    unsigned int octants  # DIVIDED and their place, or 0
+    unsigned int octants  # DIVIDED and their position, or 0
 
 
 cdef int write_cell(Builder* builder, Py_ssize_t slot, Cell* cell) noexcept nogil:

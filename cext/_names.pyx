@@ -267,16 +267,16 @@ cdef class NameIndex:
         self.size = len(orders[0]) if orders else 0
         if not 1 <= self.levels <= MAX_LEVELS or self.size > MAX_VALUES:
             raise ValueError(f"an index holds at most {MAX_VALUES} values on 1 to {MAX_LEVELS} levels")
-        places = []
+        positions = []
         for level, order in enumerate(orders):
             if sorted(order) != list(range(self.size)):
                 raise ValueError(f"order {level} does not name every value once")
-            for place, value in enumerate(order):
-                self.orders[level * MAX_VALUES + place] = value
-            places.append({value: place for place, value in enumerate(order)})
+            for position, value in enumerate(order):
+                self.orders[level * MAX_VALUES + position] = value
+            positions.append({value: position for position, value in enumerate(order)})
 
         def rank(entry):
-            return entry[1] * MAX_VALUES + places[entry[1]][entry[2]]
+            return entry[1] * MAX_VALUES + positions[entry[1]][entry[2]]
 
         self.english = english
         self.pack_syllables([(text.encode("ascii"), value) for text, value in syllables])

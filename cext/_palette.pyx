@@ -23,7 +23,7 @@ from math import nan
 
 import numpy as np
 
-from sepu.labels import LAB as LAB_LABELS, RGB as RGB_LABELS, find_places, in_order
+from sepu.labels import LAB as LAB_LABELS, RGB as RGB_LABELS, find_positions, in_order
 
 # PERF: looking these up in NumPy each time would make threads without a GIL contend for the module's reference count.
 cdef object ndarray = np.ndarray, empty = np.empty, ascontiguousarray = np.ascontiguousarray
@@ -204,25 +204,25 @@ cdef struct Claims:  # an index's contents, not yet checked
 
 cdef bint is_sound(Claims* claims, const Number* lists, Py_ssize_t slot, int divisions) noexcept nogil:
     """Returns whether each list of a cell ends within the index and holds enough colours of the palette."""
-    cdef Py_ssize_t place = claims.cells[slot], length, i
-    if place & DIVIDED:
-        place ^= DIVIDED
-        if divisions == MAX_DIVISIONS or place > claims.cell_count - 8:
+    cdef Py_ssize_t position = claims.cells[slot], length, i
+    if position & DIVIDED:
+        position ^= DIVIDED
+        if divisions == MAX_DIVISIONS or position > claims.cell_count - 8:
             return False
         for i in range(8):
-            if not is_sound(claims, lists, place + i, divisions + 1):
+            if not is_sound(claims, lists, position + i, divisions + 1):
                 return False
         return True
-    if place >= claims.list_count:
+    if position >= claims.list_count:
         return False
-    length = lists[place]
+    length = lists[position]
     claims.visited += 1 + length + (length - 1) // LANES
     if length < min(claims.k, claims.size) or claims.visited > claims.list_count:
         return False
-    if place + 1 + length + (length - 1) // LANES > claims.list_count:
+    if position + 1 + length + (length - 1) // LANES > claims.list_count:
         return False
     for i in range(length):
-        if lists[place + 1 + i + i // LANES] >= claims.size:
+        if lists[position + 1 + i + i // LANES] >= claims.size:
             return False
     return True
 
@@ -356,27 +356,27 @@ cdef enum:
 
 cdef void find_rows(
     Palette palette, const Channel* rgb, Py_ssize_t count, Py_ssize_t k, Py_ssize_t* indices, double* delta_e,
-    Match* best, Py_ssize_t* met
+    Match* best, Py_ssize_t* rows_seen
 ) noexcept nogil:
     """Finds the colours nearest to each row.
 
-    PERF: 8-bit images repeat colours. `met`, unless NULL, maps a colour's hash to a row's number plus 1. If
+    PERF: 8-bit images repeat colours. `rows_seen`, unless NULL, maps a colour's hash to a row's number plus 1. If
     that row has the same colour, its answer is copied.
     """
     cdef Py_ssize_t row, j, same
-    cdef unsigned int place
+    cdef unsigned int position
     cdef const Channel* one
     for row in range(count):
         one = rgb + 3 * row
         if Channel is uchar:
-            if met != NULL:
-                place = ((<unsigned int> one[0] << 16 | <unsigned int> one[1] << 8 | one[2]) * 2654435761U) >> 19
-                same = met[place] - 1
+            if rows_seen != NULL:
+                position = ((<unsigned int> one[0] << 16 | <unsigned int> one[1] << 8 | one[2]) * 2654435761U) >> 19
+                same = rows_seen[position] - 1
                 if same >= 0 and memcmp(one, rgb + 3 * same, 3) == 0:
                     memcpy(indices + row * k, indices + same * k, k * sizeof(Py_ssize_t))
                     memcpy(delta_e + row * k, delta_e + same * k, k * sizeof(double))
                     continue
-                met[place] = row + 1
+                rows_seen[position] = row + 1
         palette.find(one[0], one[1], one[2], k, best)
         for j in range(k):
             indices[row * k + j] = best[j].index
@@ -408,16 +408,16 @@ def find_chunk(
     cdef const double[:, ::1] real
     cdef Py_ssize_t count = indices.shape[0], k = indices.shape[1]
     cdef Match* best = <Match*> malloc(k * sizeof(Match))
-    cdef Py_ssize_t* met = NULL
+    cdef Py_ssize_t* rows_seen = NULL
     try:
         if best == NULL:
             raise MemoryError
         if rows.dtype == np.uint8:
             whole = rows
             if count >= REMEMBERED:
-                met = <Py_ssize_t*> calloc(REMEMBERED, sizeof(Py_ssize_t))
+                rows_seen = <Py_ssize_t*> calloc(REMEMBERED, sizeof(Py_ssize_t))
             with nogil:
-                find_rows(palette, &whole[0, 0], count, k, &indices[0, 0], &delta_e[0, 0], best, met)
+                find_rows(palette, &whole[0, 0], count, k, &indices[0, 0], &delta_e[0, 0], best, rows_seen)
         else:
             real = rows
             with nogil:
@@ -427,7 +427,7 @@ def find_chunk(
                     find_rows(palette, &real[0, 0], count, k, &indices[0, 0], &delta_e[0, 0], best, NULL)
     finally:
         free(best)
-        free(met)
+        free(rows_seen)
 
 
 cdef count_threads(threads):
@@ -474,7 +474,7 @@ cdef class Palette:
     ):
         cdef int number = find_difference(difference)
         cdef const double[:, ::1] rows
-        cdef Py_ssize_t place, at, lanes
+        cdef Py_ssize_t position, at, lanes
         cdef Lab converted
         self.compute_delta_e = find_differences(instruction_set)[number].compute
         self.difference = DIFFERENCE_NAMES[number]
@@ -513,10 +513,10 @@ cdef class Palette:
         if self.by_lightness.indices == NULL:
             raise MemoryError
         cdef const Py_ssize_t[::1] order = np.argsort(self.lab_rows[:, 0], kind="stable").astype(np.intp)
-        for place in range(lanes):
-            at = order[min(place, self.size - 1)]
-            set_lane(&self.by_lightness.blocks[place // LANES], place % LANES, &self.labs[at])
-            self.by_lightness.indices[place] = at
+        for position in range(lanes):
+            at = order[min(position, self.size - 1)]
+            set_lane(&self.by_lightness.blocks[position // LANES], position % LANES, &self.labs[at])
+            self.by_lightness.indices[position] = at
         given = np.asarray(rows).astype("<f8")
         self.source = (
             partial(Palette, given, difference=self.difference, scale=255) if lab is None
@@ -603,14 +603,16 @@ cdef class Palette:
         self, const Lab* query, double r, double g, double b, Py_ssize_t k, Match* best
     ) noexcept nogil:
         cdef const Index* index = &self.cell_lists
-        cdef Py_ssize_t place = find_list(index, r, g, b)
+        cdef Py_ssize_t position = find_list(index, r, g, b)
         if index.wide:
             find_nearest_in_list(
-                self.labs, self.compute_delta_e, query, <const unsigned int*> index.lists + place, index.unit, k, best
+                self.labs, self.compute_delta_e, query, <const unsigned int*> index.lists + position, index.unit,
+                k, best
             )
         else:
             find_nearest_in_list(
-                self.labs, self.compute_delta_e, query, <const unsigned short*> index.lists + place, index.unit, k, best
+                self.labs, self.compute_delta_e, query, <const unsigned short*> index.lists + position, index.unit,
+                k, best
             )
 
     cdef read_queries(self, rgb, lab, white, scale, background):

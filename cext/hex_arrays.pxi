@@ -4,7 +4,7 @@
 from cpython.object cimport PyObject
 
 cdef extern from "Python.h":
-    PyObject* PyList_GetItem(list objects, Py_ssize_t place) except NULL  # borrowed
+    PyObject* PyList_GetItem(list objects, Py_ssize_t position) except NULL  # borrowed
     bint PyUnicode_Check(PyObject* value)
     const char* PyUnicode_AsUTF8AndSize(PyObject* text, Py_ssize_t* size) except NULL
 
@@ -58,7 +58,7 @@ cdef bint read_hex(Character* text, Py_ssize_t size, unsigned char* rgb) noexcep
 cdef Py_ssize_t read_texts(
     Character* texts, Py_ssize_t count, Py_ssize_t width, unsigned char* rgb
 ) noexcept nogil:
-    """Reads texts of this width, padded with NUL; returns the place of the first that is not HEX, or `count`."""
+    """Reads texts of this width, padded with NUL; returns the position of the first that is not HEX, or `count`."""
     cdef Py_ssize_t i, size
     for i in range(count):
         size = width
@@ -144,8 +144,8 @@ def hex_to_rgb(values):
         if outside.any():
             refuse_hex(array, outside.argmax())
         numbers = array.astype(uint32)
-        for place in range(3):
-            result[..., place] = numbers >> 16 - 8 * place & 0xFF
+        for position in range(3):
+            result[..., position] = numbers >> 16 - 8 * position & 0xFF
         return result
     if array.size and not holds_texts(array):
         raise TypeError(f"HEX must be strings such as '#C83C23', or whole numbers such as 0xC83C23, not {array.dtype}")
@@ -156,8 +156,8 @@ def hex_to_rgb(values):
 
 
 cdef refuse_hex(array, Py_ssize_t at):
-    place = np.unravel_index(at, array.shape)
-    where = f"[{', '.join(map(str, place))}]" if array.ndim else ""
+    position = np.unravel_index(at, array.shape)
+    where = f"[{', '.join(map(str, position))}]" if array.ndim else ""
     value = array.reshape(-1)[at:at + 1].tolist()[0]
     if not isinstance(value, (str, bytes, int)):
         hint = "leave out missing values, as pandas' dropna() does"

@@ -66,9 +66,10 @@ def read_lab(values, white):
     rows = np.array(array, dtype=np.float64, order="C")  # a copy: another thread may change theirs after the check
     outside = ~(np.abs(rows) <= GREATEST_LAB)  # or NaN
     if outside.any():
-        place = np.unravel_index(outside.argmax(), rows.shape)
+        position = np.unravel_index(outside.argmax(), rows.shape)
         raise ValueError(
-            f"lab[{', '.join(map(str, place))}] is {array[place]:g}, not a number from -{GREATEST_LAB:g} to {GREATEST_LAB:g}"
+            f"lab[{', '.join(map(str, position))}] is {array[position]:g}, "
+            f"not a number from -{GREATEST_LAB:g} to {GREATEST_LAB:g}"
         )
     return rows if white == "D65" else adapt_to_d65(rows.reshape(-1, 3)).reshape(rows.shape)
 

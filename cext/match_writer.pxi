@@ -30,14 +30,14 @@ cdef inline unsigned int round_to_ten_thousandths(double value) noexcept nogil:
 cdef char* write_ten_thousandths(char* at, unsigned int number) noexcept nogil:
     """Writes a decimal without trailing zeros, but with at least one digit after the point."""
     cdef unsigned int rest = number % 10000
-    cdef int digits = 4, place
+    cdef int digits = 4, position
     while digits > 1 and rest % 10 == 0:
         rest //= 10
         digits -= 1
     at = write_integer(at, number // 10000)
     at[0] = c"."
-    for place in range(digits, 0, -1):
-        at[place] = c"0" + rest % 10
+    for position in range(digits, 0, -1):
+        at[position] = c"0" + rest % 10
         rest //= 10
     return at + 1 + digits
 

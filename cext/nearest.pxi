@@ -76,15 +76,15 @@ cdef inline Py_ssize_t insert_match(
     Match* best, Py_ssize_t count, Py_ssize_t k, double delta_e, Py_ssize_t index
 ) noexcept nogil:
     """Inserts a match in order into the `count` best so far, if it is one of the best `k`; returns the new count."""
-    cdef Py_ssize_t place = count
+    cdef Py_ssize_t position = count
     if count == k:
         if not precedes(delta_e, index, &best[k - 1]):
             return count
-        place = k - 1
+        position = k - 1
     else:
         count += 1
-    while place > 0 and precedes(delta_e, index, &best[place - 1]):
-        best[place] = best[place - 1]
-        place -= 1
-    best[place] = Match(delta_e, index)
+    while position > 0 and precedes(delta_e, index, &best[position - 1]):
+        best[position] = best[position - 1]
+        position -= 1
+    best[position] = Match(delta_e, index)
     return count

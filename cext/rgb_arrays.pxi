@@ -45,8 +45,8 @@ cdef order_channels(array, values, channels):
     """Returns the array of `values` with its last axis in the order of `channels`, if `values` label them."""
     if type(values) is ndarray:  # PERF: it has no labels
         return array
-    places = find_places(values, channels)
-    return array if places is None else array[..., places]
+    positions = find_positions(values, channels)
+    return array if positions is None else array[..., positions]
 
 
 cpdef check_shape(array, str name, most_channels=3):
@@ -106,18 +106,18 @@ def read_scale(array, scale, str name):
 
 
 def check_range(array, scale, str name):
-    """Raises a ValueError that names the first number of `array` that is not from 0 to `scale`, and its place."""
+    """Raises a ValueError that names the first number of `array` that is not from 0 to `scale`, and its position."""
     outside = ~((array >= 0) & (array <= scale))  # or NaN
     if outside.any():
-        place = np.unravel_index(outside.argmax(), array.shape)
-        value = array[place]
+        position = np.unravel_index(outside.argmax(), array.shape)
+        value = array[position]
         remedy = ""
         if array.dtype.kind != "f" and value > 255:
             remedy = "; divide 16 bits by 257" if value < 2**16 else f"; for 0xC83C23: sepu.hex_to_rgb({name})"
         elif value == value:
             remedy = f"; see numpy.clip({name}, 0, {scale})"
         raise ValueError(
-            f"{name}[{', '.join(map(str, place))}] is {value}, not a number from 0 to {scale}{remedy}"
+            f"{name}[{', '.join(map(str, position))}] is {value}, not a number from 0 to {scale}{remedy}"
         )
 
 

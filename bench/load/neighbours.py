@@ -15,8 +15,11 @@ from bench.load.scenarios import Scenario, asks
 from tests.harness.accounts import LIMITED_NUMBER
 from tests.harness.flood import flooded
 
+from sepu import limits
+
 CUSTOMER = Scenario("customer", ("match-1",), only=1)
 MANY = 100_000  # accounts
+ONE_WORKERS = limits.connections.OF_A_WORKER - 100  # connections: some are left for the customer
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class Case:
 
 CASES = (
     Case("readyz", 300, "/readyz"),
-    Case("limited-account", 1000, Scenario("limited", ("match-1",), only=LIMITED_NUMBER)),
+    Case("limited-account", ONE_WORKERS, Scenario("limited", ("match-1",), only=LIMITED_NUMBER)),
     Case("slow-commits", 48, Scenario("charging", ("match-1",), only=2), slow_commits=True),
     # They name the customer's account, or one of many, which workers do not remember.
     Case("made-up-keys", 48, Scenario("made-up", ("match-1",), only=1, made_up=True)),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan
+from math import isnan, nan
 from typing import NamedTuple
 
 from bench.load.callers import RAW
@@ -60,11 +60,16 @@ def ms(seconds: float) -> str:
     return f"{seconds * 1e3:.3g}" if seconds < 0.1 else f"{seconds * 1e3:.0f}"
 
 
+def ratio(one: float, other: float) -> float:
+    """Returns the quotient; NaN if nothing was answered on the other side."""
+    return one / other if other else nan
+
+
 def physical_limit(figures: Mapping[Cell, Figures]) -> float:
     """The p50 of its parts at one connection, summed; NaN if they were not measured."""
     parts: tuple[Who, Who] = ("pgbench", "constant")
     found = [figures.get(Cell(PHYSICAL_LIMIT, 1, who)) for who in parts]
-    return sum(one.p50 if one else float("nan") for one in found)
+    return sum(one.p50 if one else nan for one in found)
 
 
 def measured(figures: Mapping[Cell, Figures]) -> str:
@@ -74,7 +79,7 @@ def measured(figures: Mapping[Cell, Figures]) -> str:
         floor = figures.get(cell._replace(who=FLOORS[cell.who])) if cell.who in FLOORS else None
         ratios = ["", ""]
         if floor is not None:
-            ratios = [f"{found.p50 / floor.p50:.2f}", f"{found.rate / floor.rate:.2f}"]
+            ratios = [f"{found.p50 / floor.p50:.2f}", f"{ratio(found.rate, floor.rate):.2f}"]
         errors = ", ".join(f"{count} × {name}" for name, count in found.errors.items()) or "0"
         cpu = [f"{found.cpu[who] * 1e6:.0f}" if who in found.cpu else "" for who in ("workers", "Postgres")]
         times = (found.p50, found.p90, found.p99, found.p999, found.maximum)
@@ -166,7 +171,7 @@ def neighbours_targets(figures: Mapping[Cell, Figures]) -> list[Target]:
     found: list[Target] = []
     for cell, ours in figures.items():
         if cell.who == "beside it":
-            kept = ours.rate / figures[cell._replace(who="beside /healthz")].rate
+            kept = ratio(ours.rate, figures[cell._replace(who="beside /healthz")].rate)
             found.append(Target(f"{cell.scenario}: answers ÷ those beside /healthz", kept, 0.5, at_most=False))
             found.append(Target(f"{cell.scenario}: errors", sum(ours.errors.values()), 0))
     return found

@@ -29,12 +29,12 @@ def in_order(values: Any, channels: Channels) -> Any:  # noqa: ANN401  # whateve
     if labels is None:
         return values
     given = [values[label] for label in labels] if isinstance(values, Mapping) else list(values)
-    places = _places(labels, channels)
-    return given if places is None else [given[place] for place in places]
+    positions = _positions(labels, channels)
+    return given if positions is None else [given[position] for position in positions]
 
 
-def find_places(values: Any, channels: Channels) -> list[int] | None:  # noqa: ANN401
-    """Returns the places of `channels` on the last axis of an array of `values`: a table, a row, or a list of rows.
+def find_positions(values: Any, channels: Channels) -> list[int] | None:  # noqa: ANN401
+    """Returns the positions of `channels` on the last axis of an array of `values`: a table, a row, or a list of rows.
 
     Returns None if they are in order. Raises ValueError, which quotes them, for labels of anything else.
     """
@@ -46,7 +46,7 @@ def find_places(values: Any, channels: Channels) -> list[int] | None:  # noqa: A
         labels = _labels_of(values[0])
         if any(_labels_of(row) != labels for row in values):
             raise ValueError("the rows have different labels; give all of them the same ones, in one order")
-    return None if labels is None else _places(labels, channels)
+    return None if labels is None else _positions(labels, channels)
 
 
 def _has_labels(kind: type) -> bool:
@@ -65,11 +65,11 @@ def _labels_of(values: Any) -> list[object] | None:  # noqa: ANN401
     return None if found is None else [*islice(found, _SHOWN)]
 
 
-def _places(labels: list[object], channels: Channels) -> list[int] | None:
+def _positions(labels: list[object], channels: Channels) -> list[int] | None:
     if all(isinstance(label, Integral) for label in labels) and sorted({*labels}) == labels:  # type: ignore[type-var]
         return None
     plain = [label.strip().removesuffix("*") if isinstance(label, str) else "" for label in labels]
-    if plain == [f"column_{place}" for place in range(len(plain))]:  # what Polars calls columns without names
+    if plain == [f"column_{position}" for position in range(len(plain))]:  # what Polars calls columns without names
         return None
     styles: list[Callable[[str], str]] = [str, str.lower, str.upper, str.title]
     for names, style in product(channels, styles):

@@ -12,7 +12,7 @@ from sepu.database import statements
 from sepu.http.errors import ERRORS
 from sepu.http.replies import COMMON_HEADERS
 from sepu.limits import batches, connections, database, images, probes, requests, webhooks, workers
-from sepu.metering.sending import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS
+from sepu.metering.queues import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS
 
 ROOT = Path(__file__).parents[2]
 FUNCTIONS = statements.functions().text

@@ -80,7 +80,7 @@ def test_names_and_colours_may_come_twice() -> None:
     own = sepu.NamedPalette([("a", "#000"), ("b", "#000"), ("a", "#fff")])
     assert [match.name for match in own.match("#000", top=3)] == ["a", "b", "a"]
     with pytest.raises(
-        sepu.UnknownNameError, match="'a' is the name of several colours: #000000, #FFFFFF; take one by its place"
+        sepu.UnknownNameError, match="'a' is the name of several colours: #000000, #FFFFFF; take one by its position"
     ):
         own["a"]
     with pytest.raises(sepu.ColorError, match="'a' is ambiguous: #000000 of a, or #FFFFFF of a"):

@@ -202,7 +202,7 @@ def test_a_search_takes_64_characters() -> None:
         (lambda number: sepu.match("#fff", top=number), "top"),
         (lambda number: sepu.name_image(np.zeros((1, 1, 3), np.uint8), top=number), "top"),
         (lambda number: sepu.search("hong", limit=number), "limit"),
-        (lambda number: sepu.load()[number], "a place"),
+        (lambda number: sepu.load()[number], "a position"),
     ],
 )
 @pytest.mark.parametrize("number", [True, 1.0, b"3"])
@@ -211,11 +211,11 @@ def test_a_number_that_is_not_whole_is_named(ask: Callable[[Any], object], name:
         ask(number)
 
 
-def test_a_place_without_a_colour_is_named() -> None:
+def test_a_position_without_a_colour_is_named() -> None:
     size = len(sepu.load())
-    for place in (size, -size - 1):
-        with pytest.raises(IndexError, match=f"no colour has the place {place}; the places are 0 to {size - 1}"):
-            sepu.load()[place]
+    for position in (size, -size - 1):
+        with pytest.raises(IndexError, match=f"has the position {position}; the positions are 0 to {size - 1}"):
+            sepu.load()[position]
 
 
 def test_a_slice_is_shown_as_the_whole_is() -> None:

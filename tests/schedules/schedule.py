@@ -32,8 +32,7 @@ from sepu.metering.commands import (
 )
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.key_format import Credential, KeyTags
-from sepu.metering.queues import Queue
-from sepu.metering.sending import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS
+from sepu.metering.queues import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS, Queue
 from sepu.metering.session import SessionLost
 
 # Seconds between checks for overdue calls and late answers.

@@ -67,7 +67,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "Send `Authorization: Bearer KEY`. If the header is right, ask support for a new key, but do not send "
         "them the old one.",
     ),
-    "account_unavailable": ("The account is suspended or unavailable.", "Stop sending, and ask support."),
+    "account_unavailable": ("The account is suspended or has expired.", "Stop sending, and ask support."),
     "not_found": ("There is no such path.", "Use a path that begins with `/v1`."),
     "method_not_allowed": (
         "The path does not accept this method.",
@@ -120,8 +120,9 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "rate_limited": (
         "The account sent more requests in a minute than its plan allows, or your IP address sent more than nginx "
-        "allows ([20 a second](api.md#connection-limits)). Nothing was charged.",
-        "Wait until the minute ends. Then send fewer requests.",
+        "allows: [20 a second, or 100 at a time](api.md#connection-limits). Nothing was charged.",
+        "Wait until the minute ends. Then send fewer requests. If your account sends few, open fewer connections and "
+        "spread the requests.",
     ),
     "quota_exceeded": (
         "Too few units are left this UTC month. The `X-Usage` headers have the figures.",

@@ -10,10 +10,10 @@ from typing import TypeGuard
 from sepu_client.ambiguous_names import AMBIGUOUS_NAMES
 from sepu_client.css import (
     is_of_unknown_function,
+    quoted,
     read_css,
     read_hex,
     refuse_one_number,
-    shown,
     trim_color,
     what_to_write,
 )
@@ -42,13 +42,13 @@ def read_colors(colors: Iterable[ColorLike], scale: int | None = None, *, most: 
         raise ValueError(f"scale must be 1 or 255, not {scale!r}")
     if not isinstance(colors, (list, tuple)):  # PERF: the other types take longer to check
         if isinstance(colors, str | Mapping):
-            raise TypeError(f"{shown(colors)} is one colour, and not a list of colours; write [{shown(colors)}]")
+            raise TypeError(f"{quoted(colors)} is one colour, and not a list of colours; write [{quoted(colors)}]")
         if not isinstance(colors, Iterable):
-            raise TypeError(f"{shown(colors)} is not a list of colours; {_FORMS}")
+            raise TypeError(f"{quoted(colors)} is not a list of colours; {_FORMS}")
     given = list(colors if most is None else islice(colors, most + 1))
     if len(given) == 3 and all(_is_number(value) for value in given):
         raise TypeError(
-            f"{shown(tuple(given))} is one colour, and not a list of colours; write [{shown(tuple(given))}]"
+            f"{quoted(tuple(given))} is one colour, and not a list of colours; write [{quoted(tuple(given))}]"
         )
     if most is not None and not 1 <= len(given) <= most:
         raise ValueError(f"a match takes one to {most} colours; match_many takes more")
@@ -66,7 +66,7 @@ def _read(color: object, scale: int | None) -> RGB:
         except ValueError as error:
             raise ValueError(f"{error}; {_FORMS}") from None
         return _scaled(channels, color, scale)
-    raise TypeError(f"{shown(color)} is not a colour; {_FORMS}")
+    raise TypeError(f"{quoted(color)} is not a colour; {_FORMS}")
 
 
 def _read_text(text: str) -> RGB:
@@ -89,12 +89,14 @@ def _read_text(text: str) -> RGB:
 
 def _scaled(channels: Sequence[object], color: object, scale: int | None) -> RGB:
     if len(channels) != 3:
-        raise ValueError(f"{shown(color)} has {len(channels)} channels; {_FORMS}")
+        raise ValueError(f"{quoted(color)} has {len(channels)} channels; {_FORMS}")
     numbers = [_number(channel) for channel in channels]
     greatest = scale or 255
     for number in numbers:
         if not 0 <= number <= greatest:  # refuses NaN too
-            raise ValueError(f"{shown(color)} has the channel {number}, and a channel is a number from 0 to {greatest}")
+            raise ValueError(
+                f"{quoted(color)} has the channel {number}, and a channel is a number from 0 to {greatest}"
+            )
     # As in the library. An RGB's type gives its scale.
     if (
         scale is None
@@ -102,14 +104,14 @@ def _scaled(channels: Sequence[object], color: object, scale: int | None) -> RGB
         and not (isinstance(color, RGB) or all(isinstance(channel, Integral) for channel in channels))
     ):
         raise ValueError(
-            f"no channel of {shown(color)} exceeds 1: pass scale=1 if channels run from 0 to 1, scale=255 if not"
+            f"no channel of {quoted(color)} exceeds 1: pass scale=1 if channels run from 0 to 1, scale=255 if not"
         )
     return RGB(*[number * 255 for number in numbers] if scale == 1 else numbers)
 
 
 def _number(channel: object) -> float:
     if not _is_number(channel):
-        raise TypeError(f"{shown(channel)} is not a number; {_FORMS}")
+        raise TypeError(f"{quoted(channel)} is not a number; {_FORMS}")
     try:
         return float(channel)
     except (ValueError, OverflowError):  # a signalling NaN, an integer of 400 digits

@@ -26,7 +26,7 @@ from sepu.cli.output import check_output, echo, progress, terminal_width
 from sepu.cli.palette_formats import WRITERS, Entry, Source, row
 from sepu.library.collection import UnknownNameError
 from sepu.library.display import Line, Lines
-from sepu.library.images import Pixels, nearest_places, read_image
+from sepu.library.images import Pixels, nearest_positions, read_image
 from sepu.library.palette_entries import PaletteError, PaletteWarning
 from sepu.library.palette_files import read_palette
 from sepu.library.parsing import ColorError, Rgb, parse_color
@@ -193,7 +193,7 @@ def _match_column(source: Source, column: str, top: int) -> None:
             raise click.BadParameter(
                 f"{column!r} is not a column; there are {', '.join(header)}", param_hint="--column"
             )
-        place = header.index(column)
+        position = header.index(column)
         found: list[tuple[list[str], dict[str, object]]] = []
         with progress("rows", hidden=sys.stdin.isatty(), transient=True) as bar:
             for cells in bar.track(lines):
@@ -206,7 +206,7 @@ def _match_column(source: Source, column: str, top: int) -> None:
                 where = f"line {lines.line_num}: "
                 if len(cells) != len(header):
                     raise click.BadParameter(f"{where}{len(cells)} cells, and the header has {len(header)}")
-                text = cells[place].strip()
+                text = cells[position].strip()
                 matches = source.match_rgb(_parse(source, text, where), top=min(top, len(source))) if text else ()
                 found += [(cells, row(Entry(each))) for each in matches] or [(cells, {})]
     except csv.Error as error:
@@ -311,7 +311,7 @@ def _only_our_errors() -> Iterator[None]:
 
 def _in_colors_of(source: Source, pixels: Pixels) -> NDArray[np.uint8]:
     colors = np.array([rgb_of(record.hex) for record in source], np.uint8)
-    named: NDArray[np.uint8] = colors[nearest_places(source.palette(), pixels)]
+    named: NDArray[np.uint8] = colors[nearest_positions(source.palette(), pixels)]
     return named
 
 

@@ -175,10 +175,10 @@ def _labelled(table: str) -> Markup:
     """
     head, tag, body = str(table).partition("<tbody>")
     names = [re.sub("<[^>]*>", "", re.split("<span|</a>", name)[0]).strip() for name in _CELL.findall(head)]
-    places = count()
+    positions = count()
 
     def label(cell: re.Match[str]) -> str:
-        return f'{cell[0]} data-label="{names[next(places) % len(names)]}"'
+        return f'{cell[0]} data-label="{names[next(positions) % len(names)]}"'
 
     return Markup(head + tag + re.sub("<t[hd](?= |>)", label, body))  # noqa: S704  # see above
 

@@ -37,13 +37,13 @@ def chart(parts: Sequence[Part]) -> Chart:
     top = _round_up(max((units for part in named for units in part.units.values()), default=0))
     width = (SLOT - _GAP) / len(METERS)
     bars = [
-        Bar(series, place * SLOT + _GAP / 2 + series * width, width, 100 * part.units[meter] / top)
-        for place, part in enumerate(named)
+        Bar(series, position * SLOT + _GAP / 2 + series * width, width, 100 * part.units[meter] / top)
+        for position, part in enumerate(named)
         for series, meter in enumerate(METERS)
         if part.units[meter]
     ]
     names = [part.name or "" for part in named]
-    ticks = [names[place] for place in sorted({0, len(names) // 2, len(names) - 1})] if names else []
+    ticks = [names[position] for position in sorted({0, len(names) // 2, len(names) - 1})] if names else []
     return Chart(SLOT * max(1, len(named)), top, bars, ticks)
 
 

@@ -12,7 +12,7 @@ from falcon import Request
 
 _request_ids: list[str] = []
 os.register_at_fork(after_in_child=_request_ids.clear)  # otherwise a child would repeat its parent's ids
-_DIGITS = [place for place in range(36) if place not in {8, 13, 18, 23}]  # not the hyphens
+_DIGITS = [position for position in range(36) if position not in {8, 13, 18, 23}]  # not the hyphens
 
 
 def new_request_id() -> str:

@@ -13,7 +13,7 @@ from sepu._names import fold
 from sepu._palette import Palette
 from sepu.errors import SepuError
 from sepu.labels import LAB, in_order
-from sepu.library.css import lab_of_srgb, shown, srgb_of_lab
+from sepu.library.css import lab_of_srgb, quoted, srgb_of_lab
 from sepu.library.display import html
 from sepu.library.images import Image, Opacity, Pixels, count_pixels, merge_shares, read_image
 from sepu.library.once import once
@@ -74,20 +74,20 @@ class Collection(Generic[R, M, S]):
         if isinstance(key, slice):
             return Records(self.records[key])
         if not isinstance(key, str):
-            place = whole_number(key, "a place")
-            if not -len(self) <= place < len(self):
-                raise IndexError(f"no colour has the place {place}; the places are 0 to {len(self) - 1}")
-            return self.records[place]
+            position = whole_number(key, "a position")
+            if not -len(self) <= position < len(self):
+                raise IndexError(f"no colour has the position {position}; the positions are 0 to {len(self) - 1}")
+            return self.records[position]
         found = self.named(key)
         if len(found) == 1:
             return found[0]
         if found:
-            raise UnknownNameError(f"{shown(key)} is the name of several colours: {self._several(found)}")
-        raise UnknownNameError(f"no colour is named {shown(key)}{self.hint(key) or ' or anything similar'}")
+            raise UnknownNameError(f"{quoted(key)} is the name of several colours: {self._several(found)}")
+        raise UnknownNameError(f"no colour is named {quoted(key)}{self.hint(key) or ' or anything similar'}")
 
     def _several(self, found: Records[R]) -> str:
         """Returns the colours that have one name, and how to tell them apart."""
-        return f"{', '.join(record.hex for record in found)}; take one by its place, or all by named()"
+        return f"{', '.join(record.hex for record in found)}; take one by its position, or all by named()"
 
     def hint(self, name: str) -> str:
         """Returns the end of a message: the colours that an unknown name may mean; may be empty."""
@@ -101,8 +101,8 @@ class Collection(Generic[R, M, S]):
     def named(self, name: str) -> Records[R]:
         """Returns the records with this slug or name, in any language; there may be none."""
         for spelling in spellings(name):
-            if places := self._places.get(spelling):
-                return Records(self.records[place] for place in places)
+            if positions := self._positions.get(spelling):
+                return Records(self.records[position] for position in positions)
         return Records()
 
     def match(
@@ -116,7 +116,7 @@ class Collection(Generic[R, M, S]):
         """Returns the `top` nearest colours by CIEDE2000, nearest first, ties in the order of the colours.
 
         `color`: '#C83C23', '#fff', three numbers from 0 to 255, a name of the library, a colour of CSS Color 4 such as
-        'oklch(0.6 0.2 30)', or a record. Labels such as r, g and b count before places. Or `lab`: L*, a* and b* under
+        'oklch(0.6 0.2 30)', or a record. Labels such as r, g and b decide, not the order. Or `lab`: L*, a* and b* under
         D65, or with `white="D50"` under D50, which lab() of CSS has. A colour outside sRGB is compared at its true
         value, and its matches have `in_srgb` False.
 
@@ -150,7 +150,7 @@ class Collection(Generic[R, M, S]):
 
     def _matches(self, nearest: Sequence[tuple[int, float]], in_srgb: bool) -> Records[M]:
         kind, records = self._match, self.records  # PERF: looked up once, not for each colour
-        return Records([with_measure(kind, records[place], delta_e, in_srgb) for place, delta_e in nearest])
+        return Records([with_measure(kind, records[position], delta_e, in_srgb) for position, delta_e in nearest])
 
     def name_image(
         self, image: Image, *, top: int | None = None, scale: int | None = None, within: float = 0
@@ -180,8 +180,10 @@ class Collection(Generic[R, M, S]):
         shares = count_pixels(self._palette, pixels, opacity)
         if within:
             shares = merge_shares(shares, np.array([record.lab for record in self.records]), within)
-        order = [place for place in np.argsort(-shares, kind="stable").tolist() if shares[place]]
-        return Records(with_measure(self._share, self.records[place], float(shares[place])) for place in order[:top])
+        order = [position for position in np.argsort(-shares, kind="stable").tolist() if shares[position]]
+        return Records(
+            with_measure(self._share, self.records[position], float(shares[position])) for position in order[:top]
+        )
 
     def _repr_html_(self) -> str:
         return html(map(line_of, self.records))
@@ -198,14 +200,14 @@ class Collection(Generic[R, M, S]):
 
         @abstractmethod
         def _index_names(self) -> dict[str, list[int]]:
-            """Returns the places of each name, as it is and folded."""
+            """Returns the positions of each name, as it is and folded."""
 
     @once
     def _palette(self) -> Palette:
         return self.palette()
 
     @once
-    def _places(self) -> dict[str, list[int]]:
+    def _positions(self) -> dict[str, list[int]]:
         return self._index_names()
 
 

@@ -107,7 +107,7 @@ _XYZ_OF_LMS: Matrix = (
 )
 
 
-def shown(given: object) -> str:
+def quoted(given: object) -> str:
     """Returns the repr of anything, or its beginning: an error quotes no more."""
     try:
         text = repr(given)
@@ -123,7 +123,7 @@ def trim_color(text: str) -> str:
     """
     text = text.strip()
     if len(text) > MAX_CHARACTERS:
-        raise ValueError(f"{shown(text)} is not a colour: it has more than {MAX_CHARACTERS} characters")
+        raise ValueError(f"{quoted(text)} is not a colour: it has more than {MAX_CHARACTERS} characters")
     return text if text.isascii() else text.translate(_HALF_WIDTH)
 
 
@@ -283,7 +283,7 @@ def read_channels(space: str, channels: Sequence[float]) -> Triple | None:
     convert = SPACES.get(space) or _OF_FUNCTION.get(space)
     if convert is None:
         return None
-    text = f"{space} {shown(channels)}"
+    text = f"{space} {quoted(channels)}"
     if not all(abs(channel) <= _GREATEST for channel in channels):  # refuses NaN too
         raise ValueError(f"{text} has a channel beyond {_GREATEST:,.0f}; write smaller numbers")
     return _checked(convert(channels), text)
@@ -356,7 +356,7 @@ def _of_hsl(hsl: Sequence[float]) -> Triple:  # 7.1
     hue, saturation, lightness = hsl[0] / 30, max(hsl[1], 0.0) / 100, hsl[2] / 100
     chroma = saturation * min(lightness, 1 - lightness)
     red, green, blue = (
-        lightness - chroma * max(-1, min((place + hue) % 12 - 3, 9 - (place + hue) % 12, 1)) for place in (0, 8, 4)
+        lightness - chroma * max(-1, min((each + hue) % 12 - 3, 9 - (each + hue) % 12, 1)) for each in (0, 8, 4)
     )
     return red, green, blue
 

@@ -148,23 +148,23 @@ def merge_shares(shares: NDArray[np.float64], lab: NDArray[np.float64], within: 
     """
     merged = np.zeros_like(shares)
     leaders: list[int] = []
-    for place in np.argsort(-shares, kind="stable").tolist():
-        differences = ciede2000(lab[[place] * len(leaders)], lab[leaders])
+    for position in np.argsort(-shares, kind="stable").tolist():
+        differences = ciede2000(lab[[position] * len(leaders)], lab[leaders])
         if leaders and differences.min() <= within:
-            merged[leaders[int(differences.argmin())]] += shares[place]
+            merged[leaders[int(differences.argmin())]] += shares[position]
         else:
-            leaders.append(place)
-            merged[place] = shares[place]
+            leaders.append(position)
+            merged[position] = shares[position]
     return merged
 
 
-def nearest_places(palette: Palette, pixels: Pixels) -> NDArray[np.unsignedinteger[Any]]:
-    """Returns the place of the nearest colour for each pixel, in the image's shape."""
+def nearest_positions(palette: Palette, pixels: Pixels) -> NDArray[np.unsignedinteger[Any]]:
+    """Returns the position of the nearest colour for each pixel, in the image's shape."""
     rows = pixels.reshape(-1, 3)
-    places = np.empty(len(rows), np.min_scalar_type(palette.size))
+    positions = np.empty(len(rows), np.min_scalar_type(palette.size))
     for part in _parts(rows):
-        places[part] = _nearest(palette, rows[part])
-    return places.reshape(pixels.shape[:-1])
+        positions[part] = _nearest(palette, rows[part])
+    return positions.reshape(pixels.shape[:-1])
 
 
 def _parts(rows: Pixels) -> Iterator[slice]:

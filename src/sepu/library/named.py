@@ -5,7 +5,7 @@ from typing import Any, overload
 
 from sepu._palette import Palette
 from sepu.library.collection import Collection, spellings
-from sepu.library.css import shown
+from sepu.library.css import quoted
 from sepu.library.parsing import ColorError, ColorLike, parse_color
 from sepu.library.records import Swatch, SwatchMatch, SwatchShare, is_in_srgb
 
@@ -52,11 +52,11 @@ class NamedPalette(Collection[Swatch, SwatchMatch, SwatchShare]):
         return self._numbers
 
     def _index_names(self) -> dict[str, list[int]]:
-        places: dict[str, list[int]] = {}
-        for place, record in enumerate(self.records):
+        positions: dict[str, list[int]] = {}
+        for position, record in enumerate(self.records):
             for spelling in {*spellings(record.name)}:
-                places.setdefault(spelling, []).append(place)
-        return places
+                positions.setdefault(spelling, []).append(position)
+        return positions
 
 
 _FORM = "write {'ink': '#1A1A1A', 'paper': (250, 245, 235)}"
@@ -65,7 +65,7 @@ _FORM = "write {'ink': '#1A1A1A', 'paper': (250, 245, 235)}"
 def _pairs(colors: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401  # whatever a caller passes
     """Yields names and colours; raises TypeError for anything else."""
     if isinstance(colors, str | bytes) or not isinstance(colors, Iterable):
-        raise TypeError(f"{shown(colors)} is not a palette; {_FORM}")
+        raise TypeError(f"{quoted(colors)} is not a palette; {_FORM}")
     if hasattr(colors, "columns"):
         raise TypeError("a table is not a palette; write dict(zip(table['name'], table['hex']))")
     items = getattr(colors, "items", None)  # of a mapping, or of a Series
@@ -75,14 +75,14 @@ def _pairs(colors: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401  # whateve
         elif isinstance(item, tuple | list) and len(item) == 2:
             yield item[0], item[1]
         else:
-            raise TypeError(f"{shown(item)} is not a pair of name and colour; {_FORM}")
+            raise TypeError(f"{quoted(item)} is not a pair of name and colour; {_FORM}")
 
 
 def _read(name: str, color: ColorLike) -> Swatch:
     if not isinstance(name, str):
-        raise TypeError(f"a name is a text, not {shown(name)}; {_FORM}")
+        raise TypeError(f"a name is a text, not {quoted(name)}; {_FORM}")
     name = str.__str__(name)  # of a subclass, its characters
     try:
         return Swatch(name, parse_color(color))
     except ColorError as error:
-        raise ColorError(f"{shown(name)}: {error}") from None
+        raise ColorError(f"{quoted(name)}: {error}") from None

@@ -212,10 +212,10 @@ def _table_lines(text: str) -> Iterator[str]:
 
 
 class _Columns(NamedTuple):
-    """The titles of a table's columns, and the places of a colour's parts in a row."""
+    """The titles of a table's columns, and the positions of a colour's parts in a row."""
 
     titles: list[str]
-    places: list[int]  # of the values, each a colour, or of red, green and blue
+    positions: list[int]  # of the values, each a colour, or of red, green and blue
     are_channels: bool
     name: int | None
     alpha: int | None
@@ -229,16 +229,16 @@ def _table(content: bytes) -> Iterator[Found]:
     try:
         columns = _titled([title.strip()[: limits.inputs.NAME_CHARACTERS] for title in next(reader, [])])
         rows: Iterable[list[str]] = reader
-        if not columns.places:
+        if not columns.positions:
             columns, row = _untitled(columns, reader)
             rows = chain([row], reader)
-        titles, places, are_channels, name, alpha = columns
+        titles, positions, are_channels, name, alpha = columns
         found: list[tuple[str, str, ColorLike | PaletteError, str | None]] = []
         for row in rows:
             if not row or not any(map(str.strip, row)):
                 continue
             where = f"line {reader.line_num}"
-            if len(row) <= max(*places, alpha or 0):
+            if len(row) <= max(*positions, alpha or 0):
                 error = PaletteError(f"there are {len(row)} cells, and line 1 has {len(titles)}")
                 found.append((where, "", error, None))
                 continue
@@ -246,11 +246,12 @@ def _table(content: bytes) -> Iterator[Found]:
             given = given[: limits.inputs.NAME_CHARACTERS]  # a line may have thousands of colours
             of_row = None if alpha is None else row[alpha]
             if are_channels:
-                found.append((where, given, _of_cells([row[place] for place in places]), of_row))
-            elif len(places) == 1:
-                found.append((where, given, row[places[0]], of_row))
+                found.append((where, given, _of_cells([row[position] for position in positions]), of_row))
+            elif len(positions) == 1:
+                found.append((where, given, row[positions[0]], of_row))
             else:
-                found += ((where, f"{given} {titles[each]}", row[each], of_row) for each in places if row[each].strip())
+                values = [(titles[each], row[each]) for each in positions if row[each].strip()]
+                found += ((where, f"{given} {title}", value, of_row) for title, value in values)
             if len(found) > limits.palettes.COLORS:
                 break
     except csv.Error as error:
@@ -261,12 +262,12 @@ def _table(content: bytes) -> Iterator[Found]:
 
 
 def _titled(titles: list[str]) -> _Columns:
-    """Returns the columns by their titles; without places if no title is of a value."""
+    """Returns the columns by their titles; without positions if no title is of a value."""
     name, value, channels = find_members(titles)
-    places = [titles.index(title) for title in channels or (value,) if title is not None]
-    alpha = find_alpha(titles) if places else None
-    name_place, alpha_place = (None if title is None else titles.index(title) for title in (name, alpha))
-    return _Columns(titles, places, channels is not None, name_place, alpha_place)
+    positions = [titles.index(title) for title in channels or (value,) if title is not None]
+    alpha = find_alpha(titles) if positions else None
+    name_position, alpha_position = (None if title is None else titles.index(title) for title in (name, alpha))
+    return _Columns(titles, positions, channels is not None, name_position, alpha_position)
 
 
 def _untitled(columns: _Columns, rest: Iterator[list[str]]) -> tuple[_Columns, list[str]]:
@@ -276,26 +277,26 @@ def _untitled(columns: _Columns, rest: Iterator[list[str]]) -> tuple[_Columns, l
         PaletteError: neither row has one, or the second is longer than the first.
     """
     titles, row = columns.titles, columns.titles
-    if places := _hex_places(row, bare=True):
+    if positions := _hex_positions(row, bare=True):
         titles = [""] * len(row)
     else:
         row = next(rest, [])
-        places = _hex_places(row)
-    if not places or len(titles) < len(row):
+        positions = _hex_positions(row)
+    if not positions or len(titles) < len(row):
         raise PaletteError("line 1: it does not name the columns; write name,hex or name,r,g,b")
     name = columns.name
-    if name is None and places[0]:
-        name = places[0] - 1
-    elif name is None and len(row) > 1 == len(places):
+    if name is None and positions[0]:
+        name = positions[0] - 1
+    elif name is None and len(row) > 1 == len(positions):
         name = 1
-    return _Columns(titles, places, are_channels=False, name=name, alpha=None), row
+    return _Columns(titles, positions, are_channels=False, name=name, alpha=None), row
 
 
-def _hex_places(row: list[str], *, bare: bool = False) -> list[int]:
-    """Returns the places of HEX values: those with a number sign, or else, if `bare`, those of six digits."""
-    found = [place for place, cell in enumerate(row) if read_hex(cell.strip())]
-    signed = [place for place in found if row[place].lstrip().startswith("#")]
-    return signed or [place for place in found if bare and len(row[place].strip()) == 6]
+def _hex_positions(row: list[str], *, bare: bool = False) -> list[int]:
+    """Returns the positions of HEX values: those with a number sign, or else, if `bare`, those of six digits."""
+    found = [position for position, cell in enumerate(row) if read_hex(cell.strip())]
+    signed = [position for position in found if row[position].lstrip().startswith("#")]
+    return signed or [position for position in found if bare and len(row[position].strip()) == 6]
 
 
 def _of_cells(cells: list[str]) -> ColorLike:

@@ -193,9 +193,9 @@ class _Values:
         """Returns what a JSON Pointer leads to: a part of a token's value, or of the document."""
         value, rest = self._document, path
         if "$value" in path:
-            place = path.index("$value")
-            target = self._find(path[:place])
-            value, rest = (None if target is None else self._resolve(target, depth + 1)[1]), path[place + 1 :]
+            position = path.index("$value")
+            target = self._find(path[:position])
+            value, rest = (None if target is None else self._resolve(target, depth + 1)[1]), path[position + 1 :]
         for name in map(str, rest):
             if isinstance(value, dict) and name in value:
                 value = value[name]

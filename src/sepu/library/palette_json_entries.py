@@ -10,7 +10,7 @@ from sepu.library.palette_entries import DEEPEST, PaletteError
 # Characters of the names of a colour and its groups, joined by dots.
 _PATH_CHARACTERS = 500
 
-Path = tuple[str | int, ...]  # of names, and of places in lists from 1
+Path = tuple[str | int, ...]  # of names, and of positions in lists from 1
 Object = dict[str, Any]
 
 _ALIAS = re.compile(r"\s*\{([^{}]+)\}\s*")

@@ -41,8 +41,8 @@ def plain_entries(value: object, path: Path, *, doubtful: bool = False, called: 
                 given = "" if name is None else _name_of(value[name])
                 yield from plain_entries(each, (*path, key), doubtful=is_doubtful, called=given)
     elif isinstance(value, list) and not _is_triple(value):
-        for place, each in enumerate(value, 1):
-            yield from plain_entries(each, (*path, place), doubtful=doubtful)
+        for position, each in enumerate(value, 1):
+            yield from plain_entries(each, (*path, position), doubtful=doubtful)
     else:
         yield Entry(path, value, called, doubtful=doubtful)
 

@@ -111,8 +111,8 @@ class TokenTree:
         """Returns the layers of the group or token to which a reference leads."""
         names = [str(name) for name in reference_path(reference) or () if name != "$value"]
         found = [self._document]
-        for place, name in enumerate(names):
-            found = self._below(found, name, (*names[: place + 1],))
+        for position, name in enumerate(names):
+            found = self._below(found, name, (*names[: position + 1],))
         if not names or not found:
             raise PaletteError(f"{reference!r:.60} is not a group or token of this file")
         return found

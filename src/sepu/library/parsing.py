@@ -10,10 +10,10 @@ from sepu.errors import SepuError
 from sepu.labels import RGB, in_order
 from sepu.library.css import (
     is_of_unknown_function,
+    quoted,
     read_css,
     read_hex,
     refuse_one_number,
-    shown,
     trim_color,
     what_to_write,
 )
@@ -56,28 +56,28 @@ def parse_color(color: ColorLike, named: Sequence[NamedColor] = ()) -> Rgb:
         except ValueError as error:
             raise ColorError(str(error)) from None
     if isinstance(color, bytes | bytearray | memoryview):  # their bytes would be taken for three channels
-        raise TypeError(f"{shown(color)} is not a text; {FORMS}")
+        raise TypeError(f"{quoted(color)} is not a text; {FORMS}")
     if isinstance(color, Set):
-        raise TypeError(f"{shown(color)} has no order; {FORMS}")
+        raise TypeError(f"{quoted(color)} has no order; {FORMS}")
     try:
         channels = list(in_order(color, RGB))
     except TypeError:
-        raise TypeError(f"{shown(color)} is not a colour; {FORMS}") from None
+        raise TypeError(f"{quoted(color)} is not a colour; {FORMS}") from None
     except ValueError as error:
         raise ColorError(f"{error}; {FORMS}") from None
     if channels and type(channels[0]) not in _PLAIN and not isinstance(channels[0], Real | Decimal):
         raise TypeError(
-            f"{shown(channels[0])} is not a number; for several colours: [sepu.match(color) for color in colors]"
+            f"{quoted(channels[0])} is not a number; for several colours: [sepu.match(color) for color in colors]"
         )
     if len(channels) != 3:
         alpha = " (blend an alpha channel with its background first)" if len(channels) == 4 else ""
-        raise ColorError(f"{shown(color)} has {len(channels)} channels, and a colour three{alpha}; {FORMS}")
-    for place, channel in enumerate(channels):
+        raise ColorError(f"{quoted(color)} has {len(channels)} channels, and a colour three{alpha}; {FORMS}")
+    for position, channel in enumerate(channels):
         if type(channel) not in _PLAIN:
             if not isinstance(channel, Real | Decimal) or isinstance(channel, bool):
-                raise TypeError(f"{shown(channel)} is not a number; {FORMS}")
+                raise TypeError(f"{quoted(channel)} is not a number; {FORMS}")
             if isinstance(channel, Decimal):
-                channels[place] = nan if channel.is_nan() else float(channel)
+                channels[position] = nan if channel.is_nan() else float(channel)
     return _checked(channels, color)
 
 
@@ -114,10 +114,10 @@ def _checked(channels: Sequence[float], given: object, *, percent: bool = False)
     for channel in channels:
         if not 0 <= channel <= 255:  # refuses NaN too
             raise ColorError(
-                f"{shown(given)} has the channel {shown(channel)}, and a channel is a number from 0 to 255"
+                f"{quoted(given)} has the channel {quoted(channel)}, and a channel is a number from 0 to 255"
             )
     # As `Palette` does for arrays.
     if not percent and 0 < max(channels) <= 1 and not all(isinstance(channel, Integral) for channel in channels):
-        raise ColorError(f"no channel of {shown(given)} exceeds 1: multiply by 255, because channels go from 0 to 255")
+        raise ColorError(f"no channel of {quoted(given)} exceeds 1: multiply by 255, because channels go from 0 to 255")
     red, green, blue = channels
     return red, green, blue

@@ -225,7 +225,7 @@ class Records(tuple[R, ...]):
     def __getitem__(self, key: slice) -> "Records[R]": ...
 
     def __getitem__(self, key: SupportsIndex | slice) -> "R | Records[R]":
-        """Returns the record at a place, or the `Records` of a slice."""
+        """Returns the record at a position, or the `Records` of a slice."""
         return Records(super().__getitem__(key)) if isinstance(key, slice) else super().__getitem__(key)
 
     def _repr_html_(self) -> str:

@@ -14,7 +14,7 @@ from sepu._names import NameIndex, fold
 from sepu._palette import Palette
 from sepu.errors import SepuError
 from sepu.library.collection import Collection, whole_number
-from sepu.library.css import shown
+from sepu.library.css import quoted
 from sepu.library.names import build_name_index
 from sepu.library.once import once
 from sepu.library.records import (
@@ -91,9 +91,9 @@ class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
         Raises ValueError if `q` has more than 64 characters, not counting blanks around it.
         """
         if not isinstance(q, str):
-            raise TypeError(f"a search takes text, not {shown(q)}")
+            raise TypeError(f"a search takes text, not {quoted(q)}")
         if len(q.strip()) > limits.inputs.MAX_QUERY:
-            raise ValueError(f"a search takes at most {limits.inputs.MAX_QUERY} characters, not {shown(q)}")
+            raise ValueError(f"a search takes at most {limits.inputs.MAX_QUERY} characters, not {quoted(q)}")
         return Records(map(self.records.__getitem__, self._names.search(q, whole_number(limit, "limit"))))
 
     def _several(self, found: Records[Record]) -> str:
@@ -111,15 +111,15 @@ class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
 
     def _index_names(self) -> dict[str, list[int]]:
         """By slug and by folded name: a slug names one colour, even if others have it as a name."""
-        places: dict[str, list[int]] = {}
-        for place, record in enumerate(self.records):
+        positions: dict[str, list[int]] = {}
+        for position, record in enumerate(self.records):
             name = record.name
             joined = name.pinyin.replace(" ", "")
             for spelling in dict.fromkeys(
                 map(fold, (name.zh, name.zh_hant, name.pinyin, joined, name.en, record.slug))
             ):
-                places.setdefault(spelling, []).append(place)
-        return places | {record.slug: [place] for place, record in enumerate(self.records)}
+                positions.setdefault(spelling, []).append(position)
+        return positions | {record.slug: [position] for position, record in enumerate(self.records)}
 
     def palette(self) -> Palette:
         """Makes the palette of the records' colours; positions in it are those of `records`.

@@ -5,9 +5,15 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from sepu import limits
 from sepu.metering.codec import Rows
 from sepu.metering.commands import Command
 from sepu.metering.session import Session
+
+BATCH_SESSIONS = 2  # the second is used while the first is slow
+SINGLE_SESSIONS = 3  # of isolated accounts; without batches, of all others
+ISOLATED_SESSIONS = 2  # of isolated accounts, without batches
+PROBE_SESSIONS = 1
 
 
 class Slot:
@@ -160,3 +166,13 @@ class Queue:
                 waiting[name] = deque(command for command in commands if not condition(command))
             taken += found
         return taken
+
+
+def make_queues(*, batches: bool) -> tuple[Queue, Queue, Queue]:
+    """Returns the queues of commands that share a statement, of isolated accounts' commands, and of probes."""
+    first = Slot(most=limits.batches.CALLS)
+    overflow = Slot(most=limits.batches.CALLS, always_batch=True, overflow_of=first)
+    single, isolated, probes = (
+        Queue(*(Slot() for _ in range(number))) for number in (SINGLE_SESSIONS, ISOLATED_SESSIONS, PROBE_SESSIONS)
+    )
+    return (Queue(first, overflow), single, probes) if batches else (single, isolated, probes)

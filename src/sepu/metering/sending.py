@@ -26,14 +26,8 @@ from sepu.metering.commands import Command
 from sepu.metering.failure import Overdue, report_failure
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.outcomes import Outcomes
-from sepu.metering.queues import Queue, Slot
+from sepu.metering.queues import Queue, Slot, make_queues
 from sepu.metering.session import Session
-
-# Sessions for batches (the second is used while the first is slow), for single commands, and for probes. Without
-# batches, BATCH_SESSIONS serves only isolated accounts, and SINGLE_SESSIONS all others.
-BATCH_SESSIONS = 2
-SINGLE_SESSIONS = 3
-PROBE_SESSIONS = 1
 
 _SWEEP_SECONDS = 0.1
 _EARLY_SECONDS = 0.0005  # by which a loop may fire a timer early: uvloop's clock counts milliseconds
@@ -55,15 +49,7 @@ class Sender:
         self._loop = loop
         self._open_session = open_session
         self._observer = observer
-        if batches:
-            first = Slot(most=limits.batches.CALLS)
-            self.shared = Queue(first, Slot(most=limits.batches.CALLS, always_batch=True, overflow_of=first))
-            self.isolated = Queue(*(Slot() for _ in range(SINGLE_SESSIONS)))
-        else:
-            self.shared = Queue(*(Slot() for _ in range(SINGLE_SESSIONS)))
-            self.isolated = Queue(*(Slot() for _ in range(BATCH_SESSIONS)))
-        self.probes = Queue(*(Slot() for _ in range(PROBE_SESSIONS)))
-        self._queues = (self.shared, self.isolated, self.probes)
+        self.shared, self.isolated, self.probes = self._queues = make_queues(batches=batches)
         self._slots = [slot for queue in self._queues for slot in queue.slots]
         for slot in self._slots:
             slot.answered = partial(self._answered, slot)
