@@ -44,7 +44,7 @@ def _column(accounts: int, charges: int) -> dict[str, str]:
         "cores for Postgres": str(postgres) if one_server else f"{workers}, plus {coordinator} for the coordinator",
         "memory for warm pages": _bytes(memory),
         "the database": _bytes(size),
-        "disk, with room": _bytes(ROOM * size),
+        "disk, with headroom": _bytes(ROOM * size),
         "growth a day until the first prune": _bytes(average * 86_400 * RESULT_BYTES),
         **{f"WAL a day {how}".strip(): _bytes(average * 86_400 * wal) for how, wal in WAL_BYTES.items()},
         "database servers": "one Postgres" if one_server else "Citus",

@@ -62,7 +62,7 @@ class Cluster:
                 root.execute("select pg_reload_conf()")
 
     def prepare(self, database: str, accounts: int, results: int = 0) -> str:
-        """Makes a database once, and keeps it; returns the URL of the service's role."""
+        """Makes a database once, and keeps it; returns the URL of the service's role, which pgbench uses too."""
         with connect(self.url) as root:
             if not root.execute("select from pg_database where datname = %s", [database]).fetchall():
                 root.execute(sql.SQL("create database {}").format(sql.Identifier(database)))
@@ -72,7 +72,10 @@ class Cluster:
                     if results:
                         fill(owner, results // accounts)
                     settle(owner, filled=results > 0)
-        return service_url(self.owner_url(database))
+        url = service_url(self.owner_url(database))
+        with connect(self.url) as root:
+            root.execute("alter role sepu_service connection limit -1")  # pgbench opens more than a service may
+        return url
 
 
 def fill(connection: psycopg.Connection, results: int, days: int = 0) -> None:

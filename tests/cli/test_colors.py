@@ -147,6 +147,8 @@ def test_a_csv_comes_back_with_the_matches() -> None:
     ]
     assert [row["attribution"] for row in found] == [" ".join(ATTRIBUTION), "", ""]
     assert len(rows(invoke("match", "-", "--column", "color", "--top", "3", given=given))) == 7
+    [credited] = rows(invoke("match", "-", "--column", "hex", given="hex,attribution\n#fff,\n"))
+    assert (credited["attribution"], credited["match_attribution"]) == ("", " ".join(ATTRIBUTION))
     wrong = {"color\nred,1\n": "line 2: 2 cells", "color\nrot\n": "line 2: 'rot' is not", 'color\n"\n': "line 2: "}
     for table, reason in wrong.items():
         assert_failed(invoke("match", "-", "--column", "color", given=table), reason, status=2)

@@ -36,7 +36,7 @@ An error has a status and a code, and never repeats what you sent. Send support 
 - **Retries.** See [when to retry](metering.md#when-to-retry). If you do not know a code, go by the status.
 - **`X-Error-Pointer`** comes with a 422. It is a JSON pointer (RFC 6901) to the first fault, here the `g` of the third
   colour. `/q` is the `q` parameter. For an unknown member of a colour, it points to the colour. There is no pointer
-  if the whole body or query is at fault.
+  if the whole body or query is at fault, or has an unknown member or parameter.
 
 The lists give common mistakes: what was sent → what to send."""
 
@@ -146,7 +146,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "Retry with increasing delays. With a new key, you may be charged twice.",
     ),
     "not_ready": (
-        "Only operators' `/readyz` sends this: no charge can be committed now.",
+        "Only `/readyz`, which is for operators, sends this: no charge can be committed now.",
         "See [why](observe.md#metrics).",
     ),
 }

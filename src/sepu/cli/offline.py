@@ -212,12 +212,12 @@ def _match_column(source: Source, column: str, top: int) -> None:
     except csv.Error as error:
         raise click.BadParameter(f"line {lines.line_num}: {error}") from None
     names = next((list(added) for _, added in found if added), [])
+    credit = ["attribution"] if source.attribution else []
     taken = set(header)
-    titles = [name if name not in taken else f"match_{name}" for name in names]
-    credit = ["attribution"] if source.attribution and "attribution" not in taken else []
+    titles = [name if name not in taken else f"match_{name}" for name in (*names, *credit)]
     output = io.StringIO()
     writer = csv.writer(output, lineterminator="\n")
-    writer.writerow([*header, *titles, *credit])
+    writer.writerow([*header, *titles])
     for number, (cells, added) in enumerate(found):
         about = [" ".join(source.attribution) if number == 0 else ""] if credit else []
         writer.writerow([*cells, *(no_formula(added.get(name, "")) for name in names), *about])
