@@ -68,7 +68,6 @@ READ_AS = (
     (r"https://example\.com/hooks", "http://127.0.0.1:8091/hooks"),
     (r"^sepu events deliver .*", r"\g<0> --once"),
     (r"restored to sepu_service'    # and .*", "restored to sepu_service, ada, sepu_events'"),
-    (r"http://127.0.0.1:8000/", "--unix-socket /run/sepu/1.sock http://localhost/"),
     (r"pg_(cancel|terminate)_backend\(\d+\)", r"pg_\1_backend($BLOCKING)"),
     (r'sepu -c "…"', 'sepu -c "select 1"'),
 )
