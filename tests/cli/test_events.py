@@ -183,6 +183,8 @@ def test_after_the_last_attempt_it_is_dead_until_retried(events: Events) -> None
 
     events.hooks.reply = lambda _: (204, {})
     assert printed(events.run("events", "retry", "--state", "dead", "--json")) == {"due": 1}
+    (retried,) = lines(events.run("events", "list", "--json"))
+    assert (retried["state"], retried["attempts"], retried["lastError"]) == ("due", 0, None)
     assert events.deliver() == ""
     assert printed(events.run("events", "retry", dead["eventId"], "--json")) == {"due": 1}
     assert events.deliver() == ""

@@ -2,6 +2,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from time import monotonic, sleep
 from typing import Any, TypeVar, cast
@@ -10,7 +11,8 @@ import msgspec
 import psycopg
 import pytest
 from psycopg import Connection
-from tests.metering.conftest import BACKEND, Customer, HeldUp, OpenSession
+from tests.ledger_model.model import MINUTE, TICK
+from tests.metering.conftest import BACKEND, NOON, Customer, HeldUp, MakeCustomer, OpenSession
 
 from sepu.database import statements
 from sepu.database.migrate import holds_migrations
@@ -111,6 +113,16 @@ def test_somebody_else_just_stored_it(
     assert answer == Metered("request_in_progress")
     assert customer.committed(connection) == {}, "its charge was undone"
     assert gateway.run(customer.request("key-0002")).outcome == "charged"
+
+
+@pytest.mark.parametrize("apart", [-MINUTE, TICK - MINUTE, MINUTE - TICK, MINUTE])
+def test_a_window_ends_after_a_minute_by_a_clock_set_either_way(
+    connection: Connection, make_customer: MakeCustomer, apart: timedelta
+) -> None:
+    customer = make_customer(requests_per_minute=1)
+    assert customer.admit(connection, at=NOON + apart) == "ok"
+    found = {customer.admit(connection, at=NOON), customer.meter(connection, "key-0001").outcome}
+    assert found == ({"ok", "rate_limited"} if abs(apart) == MINUTE else {"rate_limited"})
 
 
 def test_a_duplicate_without_an_answer_is_a_failure(gateway: Gateway, customer: Customer) -> None:
