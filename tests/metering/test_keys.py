@@ -90,6 +90,14 @@ def test_a_credential_shows_no_secret() -> None:
     assert key not in shown
 
 
+def test_a_message_shows_no_part_of_a_secret_however_the_key_is_cut() -> None:
+    key = TAGS.new_key("q7c2mzfw4xk3n5ta")
+    account, secret, tag = key.rsplit("_", 2)
+    for length in range(1, len(secret) + len(tag) + 2):
+        for shown in (key[: len(account) + 1 + length], f"{key[: len(account) + 1 + length]}ÄZ9_x"):
+            assert key_format.without_keys(f"{shown!r} is no option") == f"'{account}_…' is no option"
+
+
 def test_a_key_id_names_key_and_account() -> None:
     digest = bytes.fromhex("00443214c7") + bytes(27)  # its first eight letters in base 32
     assert key_format.Credential(ACCOUNT, digest).key_id == f"{ACCOUNT}-abcdefgh"
