@@ -547,6 +547,28 @@ def test_a_compressed_answer_is_not_even_read(open_client: Open, coding: str) ->
     assert peer.connections == 2
 
 
+def test_a_call_on_a_kept_connection_that_breaks_may_be_charged_though_the_server_is_gone(open_client: Open) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        opened, _ = listener.accept()
+        with opened:
+            peer = Peer(opened, threading.Event())
+            peer.request()
+            ANSWERED(peer)
+            listener.close()
+            peer.request()
+
+    serving = threading.Thread(target=serve)
+    serving.start()
+    with open_client(f"http://127.0.0.1:{listener.getsockname()[1]}", SECRET, deadline=0.3) as client:
+        client.library()
+        with pytest.raises(NoAnswerError) as raised:
+            client.search("red")
+    serving.join()
+    assert raised.value.may_be_charged
+
+
 def test_a_body_without_an_end_is_not_read_to_its_end(open_client: Open) -> None:
     all_was_read = threading.Event()
 

@@ -144,6 +144,21 @@ def test_a_target_is_a_path_or_absolute(direct: Server, issued: IssuedKey) -> No
         assert parsed(everything(direct, head % (target, header, issued.api_key.encode())))[0] == status
 
 
+@pytest.mark.parametrize(
+    ("path", "lookalike", "status"),
+    [
+        ("/v1/search?q=red", "Idempotency_Key: key-0001", 400),
+        ("/v1/usage", "Content_Length: 5", 200),
+        ("/v1/usage", "Transfer_Encoding: chunked", 200),
+    ],
+)
+def test_a_header_with_an_underscore_is_none_that_it_resembles(
+    direct: Server, issued: IssuedKey, path: str, lookalike: str, status: int
+) -> None:
+    head = f"GET {path} HTTP/1.1\r\nHost: sepu\r\nAuthorization: Bearer {issued.api_key}\r\n{lookalike}\r\n"
+    assert parsed(everything(direct, f"{head}Connection: close\r\n\r\n".encode()))[0] == status
+
+
 def test_a_connect_is_refused_and_ends_the_connection(direct: Server, issued: IssuedKey) -> None:
     smuggled = GET + b"Authorization: Bearer %b\r\n\r\n" % issued.api_key.encode()
     head = b"CONNECT sepu:80 HTTP/1.1\r\nHost: sepu\r\nContent-Length: %d\r\n\r\n" % len(smuggled)

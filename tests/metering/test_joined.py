@@ -14,6 +14,7 @@ from typing import Any, LiteralString, TypeVar
 import psycopg
 import pytest
 from psycopg import Connection
+from psycopg.pq import ExecStatus
 from tests.harness.awaited_batcher import AwaitedBatcher
 from tests.metering.conftest import BACKEND, Customer, MakeCustomer
 
@@ -25,7 +26,7 @@ from sepu.metering.commands import Command, Metered, admit, read_usage
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.key_format import Credential
 from sepu.metering.observer import LedgerObserver
-from sepu.metering.session import Done, Session, SessionLost
+from sepu.metering.session import Done, Session, SessionLost, _name
 
 T = TypeVar("T")
 
@@ -204,6 +205,24 @@ def test_what_cannot_be_written_fails_its_statement_at_once(database_url: str) -
         for value in (object(), "text", 2.5, "\ud800", "text"):
             outcome = await session.ask("select %s::text", [value])
             assert outcome == [("text",)] if value == "text" else isinstance(outcome, Exception)
+        session.close()
+
+    asyncio.run(asyncio.wait_for(scene(), 5))
+
+
+@pytest.mark.parametrize("meanwhile", ["deallocate all", 'prepare "{name}" as select 0', "discard all"])
+def test_a_prepared_statement_of_another_session_is_not_relied_on(database_url: str, meanwhile: str) -> None:
+    """As behind a pooler, where each transaction may get another server session."""
+
+    async def scene() -> None:
+        session = await Session.connect(Hosts(database_url), 10)
+        if meanwhile.startswith("d"):
+            assert await session.ask("select 1", []) == [(1,)]
+        result = session._pgconn.exec_(meanwhile.format(name=_name("select 1").decode()).encode())
+        assert result.status == ExecStatus.COMMAND_OK
+        for _ in range(2):
+            assert await session.ask("select 1", []) == [(1,)]
+        assert await session.ask("select 2", []) == [(2,)]
         session.close()
 
     asyncio.run(asyncio.wait_for(scene(), 5))

@@ -83,7 +83,8 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "request_in_progress": (
         "An earlier attempt with this key is still running.",
-        "Wait, then retry. Never send two attempts at the same time.",
+        "Wait, then retry with the same key: the earlier attempt may be charged. Never send two attempts at the same "
+        "time.",
     ),
     "payload_too_large": (
         f"The body is over {limits.requests.BODY_BYTES // _KIB} KiB, or has over "
