@@ -37,7 +37,7 @@ def _column(accounts: int, charges: int) -> dict[str, str]:
     workers, coordinator = (ceil(peak * seconds / BUSY) for seconds in (WORKER_SECONDS, COORDINATOR_SECONDS))
     memory = min(accounts, peak * WARM_SECONDS) * ACCOUNT_PAGES * 8192
     return {
-        "charges a month, each account": f"{charges:,}",
+        "charges a month per account": f"{charges:,}",
         "charges a second, average": _rounded(average),
         "charges a second, busiest minute": _rounded(peak),
         "cores for the service": str(service),

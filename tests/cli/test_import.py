@@ -136,7 +136,9 @@ def test_keys_are_kept_before_their_account_exists_and_nobody_else_reads_them(ru
     assert_failed(run(*command[:-1]), "give a --keys-file", status=2)
     assert_failed(run(*command, "/dev/full"), "others can read it")
     keys.write_text("")
-    assert_failed(run(*command, str(keys)), "others can read it")
+    for mode in (0o640, 0o620, 0o604, 0o602):
+        keys.chmod(mode)
+        assert_failed(run(*command, str(keys)), "others can read it")
     keys.chmod(0o600)
     keys.write_text("a shopping list, and no keys file of ours\n" * 9)
     assert_failed(run(*command, str(keys)), "is another file")
