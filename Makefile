@@ -281,7 +281,7 @@ client:  ## sepu-client, as `make wheel` and `make reproduce` do it: client/dist
 sdist wheel reproduce client: build/wheel/ready
 	$(WHEEL) $@
 
-answers: build  ## hash a million matches, which every machine must answer alike: tests/operations/answers.txt
+answers: build  ## hash a million matches and many searches, which every machine must answer alike: tests/operations/answers.txt
 	$(BIN)/python -m tests.operations.answers
 
 check-dist: build/wheel/ready  ## check whatever is in dist/
