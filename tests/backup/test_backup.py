@@ -32,7 +32,7 @@ from sepu.database.migrate import migrate
 from sepu.database.opening import connect, service_url
 from sepu.database.roles import grant, make_role
 
-pytestmark = pytest.mark.slow
+slow = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SCRIPTS = ROOT / "deploy"
@@ -156,6 +156,7 @@ def creating(database: str, page: str) -> list[str]:
     return [statement for statement in "".join(block).split(";\n") if statement]
 
 
+@slow
 def test_a_dump_taken_beside_traffic_is_restored(first: Cluster, second: Cluster) -> None:
     first.initialise()
     dump = second.directory / "sepu.dump"
@@ -196,6 +197,7 @@ def test_a_dump_taken_beside_traffic_is_restored(first: Cluster, second: Cluster
             assert usage_of(restored, issued) == 2
 
 
+@slow
 @pytest.mark.parametrize("worker", ["uvloop", "gthread"])
 def test_live_workers_follow_the_database_that_their_address_leads_to(first: Cluster, worker: str) -> None:
     """First the same one from a dump, then another deployment's: no valid key is refused, nothing restarts."""
@@ -254,6 +256,7 @@ def test_live_workers_follow_the_database_that_their_address_leads_to(first: Clu
                 assert server.match(issued, "dumped-1").status == 401
 
 
+@slow
 @pytest.mark.skipif(not INSTALLED, reason="no other Postgres is installed (Debian: apt install postgresql)")
 @pytest.mark.parametrize("programs", INSTALLED, ids=lambda path: path.parent.name)
 def test_the_trial_moves_to_a_postgres_of_ones_own(first: Cluster, second: Cluster, programs: Path) -> None:
@@ -294,6 +297,7 @@ def test_the_trial_moves_to_a_postgres_of_ones_own(first: Cluster, second: Clust
             assert usage_of(owner, issued) == 2
 
 
+@slow
 def test_recovery_to_a_moment(first: Cluster, second: Cluster, archive: Path) -> None:
     archived(first, archive)
     told: dict[str, Response] = {}
@@ -418,6 +422,7 @@ def test_old_backups_are_deleted_with_their_wal_and_the_oldest_kept_can_be_recov
         assert connection.execute("select count(*) from written").fetchone() == (4,)
 
 
+@slow
 def test_a_gap_in_the_archive_ends_no_recovery_in_silence(first: Cluster, second: Cluster, archive: Path) -> None:
     archived(first, archive)
     segments = []
@@ -443,6 +448,7 @@ def test_a_gap_in_the_archive_ends_no_recovery_in_silence(first: Cluster, second
         assert "promoted already" in replayed(second, archive).stderr
 
 
+@slow
 def test_the_archive_command_survives_its_own_crash(tmp_path: Path) -> None:
     segment, copy = tmp_path / "segment", tmp_path / "copy"
     segment.write_bytes(bytes(1 << 20) + b"WAL")

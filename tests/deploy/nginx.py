@@ -56,8 +56,8 @@ class BehindNginx(Server):
 
 
 @contextmanager
-def behind_nginx(*sockets: Path, service: Server | None = None) -> Iterator[BehindNginx]:
-    """Runs nginx in front of these sockets; workers and log are the service's."""
+def behind_nginx(*sockets: Path, service: Server | None = None, read_seconds: int = 15) -> Iterator[BehindNginx]:
+    """Runs nginx in front of these sockets; workers and log are the service's. `read_seconds` is its wait for them."""
     nginx = program("nginx", "nginx")
     with tempfile.TemporaryDirectory(prefix="sepu-nginx-") as name:
         directory = Path(name)
@@ -66,7 +66,7 @@ def behind_nginx(*sockets: Path, service: Server | None = None) -> Iterator[Behi
         context = ssl.create_default_context(cafile=chain)
         context.sslsocket_class = _Socket
         port = free_port()
-        (directory / "nginx.conf").write_text(rendered(directory, port, sockets))
+        (directory / "nginx.conf").write_text(rendered(directory, port, sockets, read_seconds))
         log = directory / "output"
         command: list[str | Path] = [nginx, "-p", directory, "-c", directory / "nginx.conf", "-g", "daemon off;"]
         with log.open("w") as output, running(command, stdout=output, stderr=output, text=True) as process:
@@ -82,7 +82,7 @@ def behind_nginx(*sockets: Path, service: Server | None = None) -> Iterator[Behi
             )
 
 
-def rendered(directory: Path, port: int, sockets: Sequence[Path]) -> str:
+def rendered(directory: Path, port: int, sockets: Sequence[Path], read_seconds: int) -> str:
     """The shipped configuration with a test's directory and port."""
     text = CONFIGURATION.read_text()
     temporary = "".join(f"    {kind}_temp_path {directory}/{kind};\n" for kind in _TEMPORARY)
@@ -96,6 +96,7 @@ def rendered(directory: Path, port: int, sockets: Sequence[Path]) -> str:
         (r"listen \[::\]:443 ", f"listen 127.0.0.1:{free_port()} ", 1),
         (r"^http \{\n", f"http {{\n{temporary}", 1),
         (r"(^ *server unix:.*\n)+", servers, 1),
+        (r"proxy_read_timeout 15s;", f"proxy_read_timeout {read_seconds}s;", 1),
     ):
         text, count = re.subn(found, wanted, text, flags=re.MULTILINE)
         assert count == times, found
