@@ -96,6 +96,8 @@ def test_a_range_of_time_is_credited_once_to_all(run: Run, connection: psycopg.C
     assert table.stderr == "sepu: credited: 20 of color_match; repeated: 12 of color_match, 1 of color_search\n"
     assert table.stdout.splitlines()[0].split() == ["account", "period", "meter", "charged", "units", "outcome"]
     assert credited() == (expected("repeated"), f"sepu: repeated: {sums}")
+    outage = ("credit", "range", "--since", "2026-03-31T17:45+05:45", "--until", "2026-04-01T00:30Z", *WHY)
+    assert credited() == (expected("repeated"), f"sepu: repeated: {sums}"), "the same instants"
     assert {(line["accountId"], line["meter"]): line["toBill"] for line in lines(run(*bill))} == {
         (account, "color_match"): 3, (account, "color_search"): 0, (other.account_id, "color_match"): 0,
         (other.account_id, "color_search"): 0,
