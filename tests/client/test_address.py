@@ -129,7 +129,10 @@ def test_a_proxy_that_cannot_be_used_is_refused_without_its_password(environment
             "10.0.0.0/8", "[::1]:8443",
         )),
         ("example", "https://badexample", False),
-        *((entry, "https://10.1.2.3", True) for entry in ("10.1.2.3", "10.1.2.3:443", "10.0.0.0/8", "10.1.2.0/24")),
+        *((entry, "https://10.1.2.3", True) for entry in (
+            "10.1.2.3", "10.1.2.3:443", "10.0.0.0/8", "10.1.2.0/24", "10.9.9.9/8",
+        )),
+        *((entry, "https://a.b.example.:8443", True) for entry in ("a.b.example", "b.example.", ".example.:8443")),
         *((entry, "https://10.1.2.3", False) for entry in ("10.1.2.30", "10.1.2.3:80", "11.0.0.0/8", "1.2.3", ".3")),
         *((entry, "https://[2001:db8::1]", True) for entry in (
             "2001:db8::1", "[2001:db8::1]", "[2001:DB8:0::1]:443", "2001:db8::/32",

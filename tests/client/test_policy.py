@@ -131,6 +131,22 @@ def run(outcomes: Iterable[Answer | Lost], deadline: float, fraction: float, tak
             return error, fake
 
 
+def test_an_error_has_the_answers_status_code_and_id() -> None:
+    for status in range(400, 600):
+        error, _ = run([refusal(status, "unheard_of")], 0.001, 1)
+        assert isinstance(error, errors.ApiError)
+        assert (error.status, error.code, error.request_id) == (status, "unheard_of", REQUEST_ID)
+        assert error.idempotency_key == "the-one-key"
+    for status in (100, 199, 201, 299, 300, 399):
+        error, _ = run([answer(status, b"", **USAGE)], 0.001, 1)
+        assert isinstance(error, errors.InvalidAnswerError)
+        assert (error.status, error.request_id, error.idempotency_key) == (status, REQUEST_ID, "the-one-key")
+    error, _ = run([LOST], 0.001, 1)
+    assert (type(error), error.idempotency_key) == (errors.NoAnswerError, "the-one-key")
+    error, _ = run([EXHAUSTED], 1, 1)
+    assert (error.usage.meter, error.usage.remaining) == ("color_search", 999)
+
+
 @given(
     st.lists(st.sampled_from(PASSING), max_size=6),
     st.sampled_from([GOOD, *FINAL]),
