@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 from collections.abc import Callable
+from decimal import Decimal
 from io import StringIO
 from typing import Any
 
@@ -35,17 +36,55 @@ FORMS: list[Any] = [
     "rgb\uff08200\uff0c60\uff0c35\uff09",
     "200\u300160\u3001\uff13\uff15",
     "0xC83C23",
+    (Decimal(200), Decimal("60.0"), 35),
 ]
 
 
 @pytest.mark.parametrize(
-    "color", [*FORMS, "绯红", "緋紅", "fei-hong", "Fēi Hóng", "scarlet silk", sepu.load().records[8]], ids=str
+    "color",
+    [
+        *FORMS,
+        "(200, 60, 35)",
+        "[200 60 35]",
+        "绯红",
+        "緋紅",
+        "fei-hong",
+        "Fēi Hóng",
+        "scarlet silk",
+        sepu.load().records[8],
+    ],
+    ids=str,
 )
 def test_what_people_write_for_a_colour(color: Any) -> None:
     if isinstance(color, sepu.Record):
         color = sepu.load()["fei-hong"]
     [match] = sepu.match(color)
     assert (match.slug, match.delta_e) == ("fei-hong", 0.0)
+
+
+@pytest.mark.parametrize(
+    "color", [(255, 255, 255), [255.0, 255, 255], "255 255 255", "rgb(255 255 255)", "100% 100% 100%"], ids=str
+)
+def test_the_greatest_channel_is_255(color: Any) -> None:
+    [match] = sepu.match(color)
+    assert (match.hex, match.delta_e) == ("#FFFFFF", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("color", "quoted"),
+    [
+        *((wrong, wrong) for wrong in (b"#C83C23", {1, 2}, 5, (1, 2), (1, 2, 3, 4), (0.5, 0.5, 0.2), (256, 0, 0))),
+        *((wrong, wrong) for wrong in ((Decimal("nan"), 0, 0), "nonsense", "rgb(300 0 0)")),
+        (["a", 1, 2], "a"),
+        ([1, "a", 2], "a"),
+        ([[1, 2, 3]], [1, 2, 3]),
+    ],
+    ids=str,
+)
+def test_an_error_quotes_what_was_given(color: Any, quoted: Any) -> None:
+    with pytest.raises((TypeError, sepu.ColorError)) as raised:
+        sepu.match(color)
+    assert repr(quoted) in str(raised.value)
 
 
 @pytest.mark.parametrize("color", [(0.0, 0.0, 0.0), (0, 1, 0), "rgb(0.2%, 0.1%, 0%)"], ids=str)
