@@ -236,3 +236,43 @@ def test_a_machine_without_certificates_says_what_to_set(monkeypatch: pytest.Mon
     assert route(HTTPS, context=own).tls is own
     assert route("http://localhost", context=None).tls is None
     Client(HTTPS, "a-key", send=lambda request, network: network(request)).close()  # it needs none before a call
+
+
+@pytest.mark.parametrize(
+    ("base_url", "base"),
+    [
+        ("https://colors.example/X/", "https://colors.example/X"),
+        ("http://localhost:1", "http://localhost:1"),
+        ("https://a.0xg", "https://a.0xg"),
+    ],
+)
+def test_an_address_stays_what_it_is(base_url: str, base: str) -> None:
+    assert route(base_url).base == base
+
+
+@pytest.mark.parametrize("rest", [":0", "/v1", "/v1/", "/a/v1", "?q", "#f"])
+def test_an_address_with_more_than_host_and_path_is_refused(rest: str) -> None:
+    for base_url in (f"{HTTPS}{rest}", f"https://user@colors.example{rest}", "https://user@colors.example"):
+        with pytest.raises(ValueError, match="^the base URL is not of the form"):
+            route(base_url)
+
+
+def test_a_unix_socket_is_named_localhost() -> None:
+    assert route("unix:/run/x") == Route("http://localhost", "localhost", "localhost", 80, unix="/run/x")
+
+
+@pytest.mark.parametrize(("proxy", "has_tls"), [("https://proxy", True), ("http://proxy", False), ("", False)])
+@pytest.mark.parametrize("base_url", [HTTPS, "http://localhost"])
+def test_tls_is_spoken_to_a_proxy_that_has_it(base_url: str, proxy: str, has_tls: bool) -> None:
+    assert route(base_url, proxy=proxy).proxy_tls is (CONTEXT if has_tls else None)
+
+
+def test_a_proxy_may_have_an_address_of_a_link(environment: Set) -> None:
+    environment(HTTPS_PROXY="http://[fe80::1%lo]:3128")
+    assert route(HTTPS).proxy == Proxy("fe80::1%lo", 3128, False, "")
+
+
+def test_a_star_before_a_host_is_no_suffix(environment: Set, caplog: pytest.LogCaptureFixture) -> None:
+    environment(HTTPS_PROXY="http://proxy:3128", NO_PROXY="*a.example")
+    assert route("https://a.example").proxy is not None
+    assert "NO_PROXY has '*a.example', which is passed over" in caplog.text

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from tests.client.blocking import AnyClient, Open
 
 from sepu_client import Answer, Request, SearchResponse, async_client, calls, client, errors
-from sepu_client.messages import Lost
+from sepu_client.messages import MAX_BODY, Lost
 from sepu_client.retries import settle
 
 REQUEST_ID = "0b6f3c1e-7f0a-4a52-9d3a-1c8e5b7d2f40"
@@ -600,3 +600,36 @@ def test_every_idempotency_key_of_the_interface_is_taken(key: str) -> None:
 def test_made_keys_are_new() -> None:
     made = {calls.match([(1, 2, 3)], 1, None).idempotency_key for _ in range(100)}
     assert len(made) == 100
+
+
+@pytest.mark.parametrize("coding", ["", "identity", "Identity"])
+def test_an_uncompressed_answer_of_any_length_up_to_a_mebibyte_is_read(coding: str) -> None:
+    headers = {**GOOD.headers, "content-encoding": coding}
+    assert run([Answer(200, headers, GOOD.body.ljust(MAX_BODY))], 1, 1)[0].count == 0
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason"),
+    [
+        (Answer(200, {"content-encoding": "gzip"}, GOOD.body), "the body has a content coding, and none was accepted"),
+        (Answer(200, {}, GOOD.body.ljust(MAX_BODY + 1)), "the body has more than 1048576 bytes"),
+        (Answer(204, {}, b""), "the interface has no such status"),
+    ],
+)
+def test_the_reason_of_an_invalid_answer(outcome: Answer, reason: str) -> None:
+    error, _ = run([outcome], 1, 1)
+    assert (type(error), error.reason) == (errors.InvalidAnswerError, reason)
+    assert str(error) == f"{outcome.status}: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("after", "date", "seconds"),
+    [
+        ("5 Nov 2026 12:01", "Thu, 05 Nov 2026 12:00:20 GMT", 40),
+        ("Wed,            25 Nov 2026 12:00:40 GMT", DATE, 40),
+        ("Wed,             25 Nov 2026 12:00:40 GMT", DATE, 0),
+    ],
+)
+def test_a_date_has_16_to_40_characters(after: str, date: str, seconds: int) -> None:
+    _, fake = run([Answer(503, {"retry-after": after, "date": date}, b""), GOOD], 600, 0)
+    assert fake.waits == [0, seconds]

@@ -163,3 +163,57 @@ def test_lab_of_both_whites() -> None:
         sepu.match("#fff", lab=lab)
     with pytest.raises(ValueError, match=r"lab\[0\] is nan"):
         sepu.match(lab=(float("nan"), 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("text", "rgb"),
+    [
+        ("rgb(255 0 0)", (255, 0, 0)),
+        ("rgb(200.5 60 35)", (200.5, 60, 35)),
+        ("rgb(1.5 0 0)", (1.5, 0, 0)),
+        ("rgb(0 1 1)", (0, 1, 1)),
+        ("rgb(0 1 1 / 1.0)", (0, 1, 1)),
+        ("rgb(none 1 0)", (0, 1, 0)),
+        ("rgb(0.0 0 0 / 1)", (0, 0, 0)),
+        ("rgb(0.2% 0.1% 0%)", (0.51, 0.255, 0)),
+        ("color(srgb 0 0.5 0 / 1)", (0, 127.5, 0)),
+        ("color(srgb -0.001 0.5 1.001)", (0, 127.5, 255)),
+        ("color(srgb -0.002 0.5 1)", (-0.51, 127.5, 255)),
+        (f"color(srgb {1e5 / 255} 0 0)", (1e5, 0, 0)),
+        (f"hsl(0 100%{' ' * 186}50%)", (255, 0, 0)),  # 200 characters
+    ],
+)
+def test_values_are_exact(text: str, rgb: tuple[float, ...]) -> None:
+    assert read_css(text) == rgb
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("rgb(256 0 0)", "^'rgb.256 0 0.' has the channel 256, and"),
+        ("rgb(0.2 0.3 1.0)", "^no channel of 'rgb.0.2 0.3 1.0.' exceeds 1"),
+    ],
+)
+def test_rgb_is_from_0_to_255(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        read_css(text)
+
+
+@pytest.mark.parametrize(("white", "space"), [("D65", "lab-d65"), ("D50", "lab")])
+def test_lab_has_the_white_that_is_given(white: str, space: str) -> None:
+    expected = [255 * channel for channel in Color(space, [50, 20, 20]).convert("srgb").coords()]
+    assert srgb_of_lab((50, 20, 20), white) == pytest.approx(expected, abs=1e-9)
+    assert (srgb_of_lab((50, 20, 20)) == srgb_of_lab((50, 20, 20), white)) == (white == "D65")
+
+
+@pytest.mark.parametrize(("space", "channel"), [("display-p3", 0.04045), ("srgb-linear", 0.0031308)])
+def test_curves_change_where_the_specification_says(space: str, channel: float) -> None:
+    text = f"color({space} {channel} {channel} {channel})"
+    expected = [255 * channel for channel in Color(text).convert("srgb").coords()]
+    assert read_css(text) == pytest.approx(expected, abs=1e-9)
+
+
+def test_lightness_is_a_root_from_216_of_24389_on() -> None:
+    gray = Color("srgb-linear", [216.9 / 24389] * 3)
+    red, green, blue = (255 * channel for channel in gray.convert("srgb").coords())
+    assert lab_of_srgb((red, green, blue)) == pytest.approx(gray.convert("lab-d65").coords(), abs=1e-9)

@@ -578,3 +578,31 @@ def test_a_name_is_text_in_a_notebook() -> None:
     shown = sepu.NamedPalette({"<b>&": "#fff"})[:1]._repr_html_()
     assert "&lt;b&gt;&amp;" in shown
     assert "<b>" not in shown
+
+
+def test_a_name_of_four_digits_is_a_colour() -> None:
+    assert sepu.NamedPalette({"1235": "#FFB549"}).match("1235")[0].hex == "#FFB549"
+
+
+@pytest.mark.parametrize(
+    ("space", "components", "css"),
+    [("oklch", [0.6, 0.2, 30], "oklch(0.6 0.2 30)"), ("lab", [1e6, 20, 30], "lab(100 20 30)")],
+)
+def test_a_token_may_be_of_a_function_of_css(tmp_path: Path, space: str, components: list[float], css: str) -> None:
+    (tmp_path / "a.json").write_text(tokens(a={"$value": {"colorSpace": space, "components": components}}))
+    assert sepu.read_palette(tmp_path / "a.json")[1].rgb == sepu.NamedPalette({"a": css})[0].rgb
+
+
+@pytest.mark.parametrize(
+    ("first", "reason"),
+    [
+        (2e6, "a: display-p3 [2000000.0, 0, 0] has a channel beyond 1,000,000; write smaller numbers"),
+        (5e5, "a: 'display-p3 [500000.0, 0, 0]' lies too far outside sRGB to be a colour"),
+    ],
+)
+def test_a_token_far_outside_srgb_is_quoted(tmp_path: Path, first: float, reason: str) -> None:
+    value = {"colorSpace": "display-p3", "components": [first, 0, 0]}
+    (tmp_path / "a.json").write_text(tokens(a={"$value": value}))
+    with pytest.warns(sepu.PaletteWarning) as warned:
+        sepu.read_palette(tmp_path / "a.json")
+    assert reason in str(warned[0].message)

@@ -62,31 +62,6 @@ def test_what_people_write_for_a_colour(color: Any) -> None:
     assert (match.slug, match.delta_e) == ("fei-hong", 0.0)
 
 
-@pytest.mark.parametrize(
-    "color", [(255, 255, 255), [255.0, 255, 255], "255 255 255", "rgb(255 255 255)", "100% 100% 100%"], ids=str
-)
-def test_the_greatest_channel_is_255(color: Any) -> None:
-    [match] = sepu.match(color)
-    assert (match.hex, match.delta_e) == ("#FFFFFF", 0.0)
-
-
-@pytest.mark.parametrize(
-    ("color", "quoted"),
-    [
-        *((wrong, wrong) for wrong in (b"#C83C23", {1, 2}, 5, (1, 2), (1, 2, 3, 4), (0.5, 0.5, 0.2), (256, 0, 0))),
-        *((wrong, wrong) for wrong in ((Decimal("nan"), 0, 0), "nonsense", "rgb(300 0 0)")),
-        (["a", 1, 2], "a"),
-        ([1, "a", 2], "a"),
-        ([[1, 2, 3]], [1, 2, 3]),
-    ],
-    ids=str,
-)
-def test_an_error_quotes_what_was_given(color: Any, quoted: Any) -> None:
-    with pytest.raises((TypeError, sepu.ColorError)) as raised:
-        sepu.match(color)
-    assert repr(quoted) in str(raised.value)
-
-
 @pytest.mark.parametrize("color", [(0.0, 0.0, 0.0), (0, 1, 0), "rgb(0.2%, 0.1%, 0%)"], ids=str)
 def test_a_small_channel_may_be_meant(color: Any) -> None:
     assert sepu.match(color)[0].slug == "hei-se"
@@ -136,6 +111,7 @@ def test_a_small_channel_may_be_meant(color: Any) -> None:
         ("0.6 0.2 30", "is without a function: write 'oklch(0.6 0.2 30)'"),
         ("200 60 35 / 0.5", "is without a function: write 'rgb(200 60 35 / 0.5)'"),
         ("rgb(200, 60%, 35)", "write '#C83C23'"),
+        *((text, f"{text!r} is not a colour") for text in ("rgb(200, 60 35)", "rgb(200., 60, 35)", "rgb(9%, 20% 30%)")),
         ("hsla(0.5, 1, 0.5, 1)", "with commas, saturation and lightness are percentages: hsl(10, 70%, 46%)"),
         ((256, 0, 0), "has the channel 256, and a channel is a number from 0 to 255"),
         ((-1, 0, 0), "has the channel -1"),
@@ -331,3 +307,63 @@ def test_signatures_name_their_arguments() -> None:
 def test_a_search_takes_text() -> None:
     with pytest.raises(TypeError, match="a search takes text, not 5"):
         sepu.search(5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("color", "rgb"),
+    [
+        ("(200, 60, 35)", FEI_HONG),
+        ("[200 60 35]", FEI_HONG),
+        ("rgb(200 60 35", FEI_HONG),  # CSS closes it at the end
+        (f"rgb(200 60{' ' * 187}35)", FEI_HONG),  # 200 characters
+        ((Decimal(200), Decimal("60.0"), Decimal(35)), FEI_HONG),
+        ((255, 255, 255), (255, 255, 255)),
+        ((1.5, 0, 0), (1.5, 0, 0)),
+        ("+1 0 0", (1, 0, 0)),
+        ("10% 20% 30%", (25.5, 51, 76.5)),
+        ("0 0.2 30", (0, 0.2, 30)),
+        ("1 0.2 30", (1, 0.2, 30)),
+        ("0.6 0 30", (0.6, 0, 30)),
+        ("0.6 1 30", (0.6, 1, 30)),
+    ],
+    ids=str,
+)
+def test_channels_are_read_as_they_are_written(color: Any, rgb: tuple[float, ...]) -> None:
+    assert sepu.NamedPalette({"x": color})[0].rgb == rgb
+
+
+@pytest.mark.parametrize(
+    ("color", "reason"),
+    [
+        (b"red", "b'red' is not a text; write"),
+        ({1}, "{1} has no order; write"),
+        (5, "5 is not a colour; write"),
+        (["#fff"], "'#fff' is not a number; for several colours"),
+        ((1, "2", 3), "'2' is not a number; write"),
+        ((1,), "(1,) has 1 channels, and a colour three; write"),
+        ((Decimal("sNaN"), 0, 0), "(Decimal('sNaN'), 0, 0) has the channel nan"),
+        ((0.2, 0.3, 1.0), "no channel of (0.2, 0.3, 1.0) exceeds 1"),
+        ("x" * 201, f"'{'x' * 199}… is not a colour"),
+        ("222DEG 47% 11%", "'222DEG 47% 11%' is without a function: write 'hsl(222DEG 47% 11%)'"),
+        ("200,60,35,", "'200,60,35,' ends with ','"),
+        ("#g00", "'#g00' has 'g'"),
+        ("#ffX", "'#ffX' has 'X'"),
+        ("#abcde", "'#abcde' has 5 digits"),
+        ("(1, 2, 3, 4)", "'(1, 2, 3, 4)' has 4 channels; a colour has three"),
+        ("1 2 X", "'1 2 X' is not a colour that is known here"),
+        ("٢٠٠ ٦٠", "'٢٠٠ ٦٠' is not a colour that is known here"),
+        ("1234", "'1234' is HEX with an alpha channel"),
+    ],
+    ids=str,
+)
+def test_an_error_begins_with_what_is_wrong(color: Any, reason: str) -> None:
+    with pytest.raises((TypeError, sepu.ColorError)) as raised:
+        sepu.match(color)
+    assert str(raised.value).startswith(reason)
+
+
+@pytest.mark.parametrize(("length", "quoted"), [(200, f"'{'q' * 200}'"), (201, f"'{'q' * 199}…")])
+def test_an_error_quotes_200_characters(length: int, quoted: str) -> None:
+    with pytest.raises(sepu.UnknownNameError) as raised:
+        sepu.load()["q" * length]
+    assert str(raised.value).startswith(f"no colour is named {quoted} or anything similar")

@@ -85,11 +85,8 @@ def _parse_text(text: str, named: Sequence[NamedColor]) -> Rgb:
     refuse_one_number(text)
     if not named and (channels := read_hex(text)):
         return channels
-    # PERF: the most common CSS form needs no parser.
-    is_function = text[:4].lower() == "rgb(" and text[-1] == ")"
-    inner = text[4:-1] if is_function else text[1:-1] if text[:1] + text[-1:] in {"()", "[]"} else text
-    form = _CHANNELS.fullmatch(inner)
-    if form and (text.count("%") in {0, 3} if is_function else not is_of_unknown_function(text)):
+    form = _CHANNELS.fullmatch(text[1:-1] if text[:1] + text[-1:] in {"()", "[]"} else text)
+    if form and not is_of_unknown_function(text):
         return _checked([_number(channel) for channel in form.groups()], text, percent="%" in text)
     css = read_css(text)
     candidates: dict[Rgb, str] = {record.rgb: f"{record.hex} of {record.label}" for record in named}
