@@ -19,7 +19,7 @@ from sepu import limits
 
 CUSTOMER = Scenario("customer", ("match-1",), only=1)
 MANY = 100_000  # accounts
-ONE_WORKERS = limits.connections.OF_A_WORKER - 100  # connections: some are left for the customer
+CONNECTIONS = limits.connections.OF_A_WORKER - 100  # of a flood; one worker accepts the customer too
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Case:
 
 CASES = (
     Case("readyz", 300, "/readyz"),
-    Case("limited-account", ONE_WORKERS, Scenario("limited", ("match-1",), only=LIMITED_NUMBER)),
+    Case("limited-account", CONNECTIONS, Scenario("limited", ("match-1",), only=LIMITED_NUMBER)),
     Case("slow-commits", 48, Scenario("charging", ("match-1",), only=2), slow_commits=True),
     # They name the customer's account, or one of many, which workers do not remember.
     Case("made-up-keys", 48, Scenario("made-up", ("match-1",), only=1, made_up=True)),
@@ -49,7 +49,7 @@ CASES = (
 
 
 def beside(case: Case, address: str, seed: str, run: str, seconds: float) -> tuple[Sample, Counter[str]]:
-    """What the customer sees, and what the flood is answered, by status."""
+    """Returns the customer's sample, and the number of the flood's answers by status."""
     with flooded(address, case.connections, partial(_requests, case.asks, seed, f"{run}-flood")) as answers:
         sample = measure(Job(address, case.customer, 1, seed, run, seconds))
     return sample, answers

@@ -128,7 +128,7 @@ def called(figures: Mapping[Cell, Figures]) -> str:
 
 
 def caller_targets(figures: Mapping[Cell, Figures]) -> list[Target]:
-    """What the clients may take, one call at a time: by p50 compared with a raw socket, and by processor time."""
+    """The clients' targets, one call at a time: by p50 compared with a raw socket, and by processor time."""
     found: list[Target] = []
     alone = {cell.who: each for cell, each in figures.items() if cell.connections == 1}
     for who, most, cpu in (("sepu_client.Client", 1.15, 110), ("sepu_client.AsyncClient", 1.3, 180)):
@@ -152,7 +152,7 @@ def ratios_of_p99(figures: Mapping[Cell, Figures], text: str, name: str, other: 
 
 
 def skew_targets(figures: Mapping[Cell, Figures]) -> list[Target]:
-    """What batches gain if most charges are one account's: nothing is lost with few clients, much gained with many."""
+    """The targets of batches if most charges are one account's: no loss with few clients, a gain with many."""
     found: list[Target] = []
     for cell, ours in figures.items():
         if cell.who == "sepu":
