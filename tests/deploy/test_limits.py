@@ -12,14 +12,14 @@ from sepu.database import statements
 from sepu.http.errors import ERRORS
 from sepu.http.replies import COMMON_HEADERS
 from sepu.limits import batches, connections, database, images, probes, requests, webhooks, workers
-from sepu.metering.queues import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS
+from sepu.metering.queues import SINGLE_SESSIONS, make_queues
 
 ROOT = Path(__file__).parents[2]
 FUNCTIONS = statements.functions().text
 NGINX = (ROOT / "deploy" / "nginx" / "nginx.conf").read_text("utf-8")
 UPSTREAM, SERVER = NGINX.split("upstream sepu {")[1].split("}")[0], NGINX.split("\n    server {")[1]
 KIB = 1024
-SESSIONS = BATCH_SESSIONS + PROBE_SESSIONS + SINGLE_SESSIONS  # per worker
+SESSIONS = max(sum(len(queue.slots) for queue in make_queues(batches=each)) for each in (False, True))  # per worker
 
 
 def nginx_map(name: str) -> dict[int, str]:

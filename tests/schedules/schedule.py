@@ -32,10 +32,11 @@ from sepu.metering.commands import (
 )
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.key_format import Credential, KeyTags
-from sepu.metering.queues import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS, Queue
+from sepu.metering.queues import Queue, make_queues
 from sepu.metering.session import SessionLost
 
 # Seconds between checks for overdue calls and late answers.
+SESSIONS = sum(len(queue.slots) for queue in make_queues(batches=True))  # that a batcher may have
 _LOOK_SECONDS = 0.1
 # The longest wait of a client: for its turn, its statement, and two such checks.
 MAX_WAIT = limits.database.QUEUE_SECONDS + limits.database.STATEMENT_SECONDS + 2 * _LOOK_SECONDS + 0.001
@@ -365,8 +366,7 @@ class Schedule:
             code = UNAUTHORIZED if call.command.parameters[1].is_revoked else RATE_LIMITED
             self.reached[f"{code} without asking"] += 1
             self._check(answer == call.command.refused(code) and self._is_refused(call, code), call, "is told", answer)
-        most = SINGLE_SESSIONS + BATCH_SESSIONS + PROBE_SESSIONS
-        self._check(self._database.most_sessions <= most, self._database.most_sessions, "sessions")
+        self._check(self._database.most_sessions <= SESSIONS, self._database.most_sessions, "sessions")
         then()
 
     def _note(self, *parts: object) -> None:

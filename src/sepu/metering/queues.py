@@ -10,7 +10,6 @@ from sepu.metering.codec import Rows
 from sepu.metering.commands import Command
 from sepu.metering.session import Session
 
-BATCH_SESSIONS = 2  # the second is used while the first is slow
 SINGLE_SESSIONS = 3  # of isolated accounts; without batches, of all others
 ISOLATED_SESSIONS = 2  # of isolated accounts, without batches
 PROBE_SESSIONS = 1
@@ -169,7 +168,10 @@ class Queue:
 
 
 def make_queues(*, batches: bool) -> tuple[Queue, Queue, Queue]:
-    """Returns the queues of commands that share a statement, of isolated accounts' commands, and of probes."""
+    """Returns the queues of all other commands, of isolated accounts' commands, and of probes.
+
+    With `batches`, the first queue has two sessions: the second is used while the first is slow.
+    """
     first = Slot(most=limits.batches.CALLS)
     overflow = Slot(most=limits.batches.CALLS, always_batch=True, overflow_of=first)
     single, isolated, probes = (
