@@ -210,7 +210,8 @@ public final class Sepu {
     }
 
     private static int number(HttpHeaders headers, String name) {
-        return headers.firstValue(name).filter(value -> value.matches("\\d{1,9}")).map(Integer::parseInt).orElse(0);
+        return headers.firstValue(name).filter(value -> value.matches("\\d{1,10}"))
+                .map(value -> (int) Math.min(Long.parseLong(value), Integer.MAX_VALUE)).orElse(0);
     }
 
     /** An example, to be left out of a copy. */

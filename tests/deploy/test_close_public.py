@@ -50,7 +50,7 @@ REFUSED = {
     ),
     "grant or credit units": ("select sepu.adjust_usage('o', 'grant.add', 'a', gen_random_uuid(), null, 'm', 1, 'r')",),
     "change accounts, keys or plans": ("select sepu.make_change('o', 'account.suspend', 'a', null, '{}')",),
-    "change any of this without a row in the history, or change usage in another way": (
+    "change any of the above without a row in the history, or change usage in any other way": (
         "update sepu.account set status = 'suspended'",
         "update sepu.api_key set revoked_at = null",
         "update sepu.plan_limit set units = 0",
@@ -59,7 +59,7 @@ REFUSED = {
         "insert into sepu.adjustment default values",
         "select sepu.prune_results('a', '2026-01', 'm', 0, 1)",
     ),
-    "change or delete the history, or write another role into it": (
+    "change or delete the history, or write a row that names another role": (
         "delete from sepu.change",
         "update sepu.change set role = 'sepu_owner'",
         "insert into sepu.change default values",
@@ -105,12 +105,14 @@ ALL = ("owner", *PURPOSES, "monitor", "nobody")
 
 
 def noes() -> Iterator[tuple[str, str]]:
-    """The roles that the page's table says cannot do something, with that."""
-    table = PAGE.partition("| with the password of |")[2].partition("\n\n")[0]
+    """The roles that the page's table and list say cannot do something, with that."""
+    table, _, rest = PAGE.partition("| with the password of |")[2].partition("\n\n")
     roles = table.partition("\n")[0].strip("| ").split(" | ")
     for row in table.splitlines()[2:]:
         what, *cells = row.strip("| ").split(" | ")
         yield from ((role, what) for role, cell in zip(roles, cells, strict=True) if cell.partition(",")[0] == "no")
+    for line in rest.partition("\n\n")[2].partition("\n\n")[0].splitlines():
+        yield from ((role, line.removeprefix("- ")) for role in roles)
 
 
 def close_public(cluster: Cluster, *keepers: str) -> None:

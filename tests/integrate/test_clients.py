@@ -36,6 +36,7 @@ from sepu.admin.audit import audit
 from sepu.admin.keys import issue_key, revoke_key
 from sepu.database.opening import connect, database
 from sepu.http.replies import error
+from sepu.limits.plans import PLANNED_UNITS
 
 pytestmark = pytest.mark.slow
 
@@ -222,10 +223,11 @@ def test_each_intent_has_a_key_of_its_own(client: Client) -> None:
 
 
 def test_a_search_and_fractions(client: Client) -> None:
+    client.world.plan(search=PLANNED_UNITS)
     assert client.run(client.url, "search", "桃红 t&h=1").body["count"] == 0
     found = client.run(client.url, "search", "桃红")
     assert [color["name"]["zh"] for color in found.body["results"]] == ["桃红"]
-    assert found.told == f"charged {found.key}: 998 of 1000 color_search remain"
+    assert found.told == f"charged {found.key}: {PLANNED_UNITS - 2} of {PLANNED_UNITS} color_search remain"
     [result] = client.run(client.url, "match", "200", "60.25", "36.5").body["results"]
     assert result["input"] == {"r": 200, "g": 60.25, "b": 36.5}
 

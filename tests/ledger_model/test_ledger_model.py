@@ -662,7 +662,7 @@ def _delivery(row: Row | None) -> str | None:
     ("examples", "derandomize"),
     [
         pytest.param(60, True, marks=pytest.mark.timeout(600)),  # takes half a minute on two idle cores
-        pytest.param(EXAMPLES or 200, False, marks=[pytest.mark.slow, pytest.mark.timeout(0 if EXAMPLES else 600)]),
+        pytest.param(EXAMPLES or 100, False, marks=[pytest.mark.slow, pytest.mark.timeout(0 if EXAMPLES else 600)]),
     ],
     ids=["few", "many"],
 )

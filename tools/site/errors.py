@@ -64,7 +64,8 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "unauthorized": (
         "The API key is missing, malformed, unknown, revoked or expired.",
-        "Send `Authorization: Bearer KEY`. If the header is right, ask support for a new key, but do not send "
+        "Send `Authorization: Bearer KEY`. If the header is right, ask your colleagues whether they [replaced the "
+        "key](get-a-key.md#replace-a-key): the old one expires. Otherwise ask support for a new key, but do not send "
         "them the old one.",
     ),
     "account_unavailable": ("The account is suspended or has expired.", "Stop sending, and ask support."),
@@ -78,7 +79,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "Send it in one piece. If this recurs, check your network.",
     ),
     "idempotency_conflict": (
-        "The key was already used with a different input.",
+        "The key was already used, or is being used, with a different input.",
         "Create a key for each intent. Do not use a counter that restarts, or one key per user.",
     ),
     "request_in_progress": (
@@ -111,10 +112,10 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "invalid_top": ("`top` is not a whole number from 1 to 3.", "Leave it out to get only the nearest."),
     "invalid_q": (
-        "`q` is missing or repeated, or does not have 2 to 64 characters after trimming.",
-        "Send one `q` with two characters or more, percent-encoded as UTF-8.",
+        "`q` is missing or repeated, is not percent-encoded UTF-8, or does not have 2 to 64 characters after trimming.",
+        "Send one `q` with two characters or more.",
     ),
-    "invalid_limit": ("`limit` is not a whole number from 1 to 10.", "Leave it out to get up to 10."),
+    "invalid_limit": ("`limit` is repeated, or is not a whole number from 1 to 10.", "Leave it out to get up to 10."),
     "unknown_parameter": (
         "The body has an unknown member, or the URL an unknown parameter.",
         "Check the spelling. A match takes `colors` and `top`; a search takes `q` and `limit`.",
@@ -147,7 +148,8 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "Retry with increasing delays. With a new key, you may be charged twice.",
     ),
     "not_ready": (
-        "Only `/readyz`, which is for operators, sends this: no charge can be committed now.",
+        "`/readyz`, which is for operators, sends this if no charge can be committed now. nginx sends it for paths "
+        "other than `/v1` while no instance answers.",
         "See [why](observe.md#metrics).",
     ),
 }

@@ -34,8 +34,8 @@ class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
     """A client for asyncio. Tasks in one event loop may share it.
 
     Options and methods are those of [Client][sepu_client.Client], but `send` is a coroutine function, and `aclose`
-    takes the place of `close`. At most 100 attempts are made at a time, and other calls wait. A cancelled call may have
-    been charged. With an `idempotency_key` of your own, you can repeat it without a second charge.
+    takes the place of `close`. At most 100 attempts are made at a time, and further ones wait. A cancelled call may
+    have been charged. With an `idempotency_key` of your own, you can repeat it without a second charge.
     """
 
     async def match(

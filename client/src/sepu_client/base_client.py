@@ -56,11 +56,10 @@ class BaseClient(Generic[A, C]):
     def with_options(
         self, *, timeout: float | None = None, deadline: float | None = None, headers: OwnHeaders | None = None
     ) -> Self:
-        """Returns a client that has other options and shares this client's connections. Options that are None stay as
-        they are.
+        """Returns a client that shares this client's connections but has different options.
 
-        In the new client, `headers` replaces all of this client's own headers. Closing either client closes both.
-        Raises ValueError for an invalid option.
+        Options that are None stay as they are. In the new client, `headers` replaces all the headers that this client's
+        `headers` adds. Closing either client closes both. Raises ValueError for an invalid option.
         """
         made = object.__new__(type(self))
         vars(made).update(vars(self))

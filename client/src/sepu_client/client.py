@@ -28,16 +28,16 @@ T = TypeVar("T")
 
 
 class Client(BaseClient[Answer, SocketConnection]):
-    """A client for synchronous code. Threads may share it. It reuses connections. Close it when you have finished.
+    """A client for synchronous code. Threads may share it. It reuses connections. Close it at the end.
 
     `base_url` is the service's address: `https://…`, `http://…` or `unix:/path`. `api_key` is an account's key.
 
     `timeout` is the maximum number of seconds for an attempt. `deadline` is the maximum for a call, including its
     retries and the waits between them.
 
-    `ssl_context` replaces the system's certificates. `proxy` replaces the environment's proxies; "" means no proxy.
-    `headers` adds headers to each request: a mapping, or a function that returns one for each attempt. `app_name`, such
-    as "shop" or "shop/1.2", names your application in the User-Agent.
+    `ssl_context` is used in place of the system's certificates. `proxy` overrides the environment's proxies; "" means
+    no proxy. `headers` adds headers to each request: a mapping, or a function that returns one for each attempt.
+    `app_name`, such as "shop" or "shop/1.2", names your application in the User-Agent.
 
     `observe` is called with each [Attempt][sepu_client.Attempt] and returns a context manager. The attempt is made
     inside it. `send` is called with each [Request][sepu_client.Request] and a function that sends it over the network.
@@ -58,7 +58,7 @@ class Client(BaseClient[Answer, SocketConnection]):
 
         A colour is written as '#C83C23', 'tomato' or (200, 60, 35), or as a mapping with r, g and b. `top` is the
         number of matches for each, from 1 to 3. `scale` is the maximum value of a channel, 1 or 255. It is required for
-        floats if no channel of a colour exceeds 1. `idempotency_key` is a new random key by default.
+        floats if no channel of a colour exceeds 1, unless all are 0. `idempotency_key` is a new random key by default.
 
         Raises ValueError or TypeError for invalid input, and sends nothing. Raises an [Error][sepu_client.Error] if the
         call fails.

@@ -6,12 +6,12 @@ from sepu_client.results import RGB, MatchResult, UsageSnapshot
 
 
 class Error(Exception):
-    """The base class of all errors. To avoid a second charge, repeat the call with `idempotency_key`.
+    """The base class of all errors. To avoid a second charge, repeat the call with the error's `idempotency_key`.
 
     `may_be_charged` is true if an attempt of this call may have been charged. `retryable` is true if the same call may
-    succeed later; the client raises such an error at the deadline, or earlier if the next wait would end after it. Give
-    `request_id` to the service's support. It is None if no response had one. For `match_many`, `answered` has the
-    results so far, and `unanswered` has the remaining colours.
+    succeed later; the client raises such an error at the deadline, or earlier if the next wait would end after it. For
+    an unknown host name, it raises after 3 seconds. Give `request_id` to the service's support. It is None if no
+    response had one. For `match_many`, `answered` has the results so far, and `unanswered` has the remaining colours.
     """
 
     retryable: bool = False
@@ -75,7 +75,7 @@ class InvalidAnswerError(Error):
 
 
 class ApiError(Error):
-    """The base class of the errors for statuses 4xx and 5xx. `code` is None if a server in between answered.
+    """The base class of the errors for statuses 4xx and 5xx. `code` is None if a proxy, gateway or firewall answered.
 
     `retry_after` is in seconds, or None if the response has none. `usage` is the meter whose quota was exceeded, or
     None.

@@ -73,7 +73,7 @@ class MeteredResponse(Struct, frozen=True, rename="camel"):
     """An answer to a metered call."""
 
     usage: UsageSnapshot | None
-    """The meter's state after the request. None if a proxy removed or damaged the headers."""
+    """The meter's state after the request. None if a proxy removed or damaged the `X-Usage` headers."""
     replayed: bool
     """True if the charge was already made: by an earlier call, or by an attempt whose response never arrived."""
     request_id: str | None

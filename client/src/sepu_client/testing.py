@@ -32,7 +32,7 @@ class FakeService:
     """An in-memory service with one account. It charges, replays and enforces quotas like the real one.
 
     `match` takes an input colour and returns its matches, nearest first. `search` takes the search text and returns
-    colours. Both return SCARLET by default. `match_limit` and `search_limit` are the account's units per month.
+    colours. By default, both return only SCARLET. `match_limit` and `search_limit` are the account's units per month.
 
     `requests` lists the requests that arrived. `charged` has the units charged to each meter.
     """
