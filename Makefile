@@ -348,4 +348,4 @@ lock: build  ## resolve the pinned requirements again
 	@$(BIN)/python -m tools.old_dependencies
 
 clean:
-	rm -rf .venv build dist src/*.egg-info client/build client/dist client/src/*.egg-info src/sepu/*.so
+	rm -rf .venv build dist src/*.egg-info src/sepu/_version.py client/build client/dist client/src/*.egg-info src/sepu/*.so

@@ -1,6 +1,7 @@
 """`sepu account import`."""
 
 import csv
+import errno
 import json
 import stat
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 from jwcrypto.jwk import JWK
 from tests.cli.running import Run, assert_failed, lines, printed
 from tests.keys import admitted
+
+from sepu.admin.import_accounts import NewKey, WantedAccount, import_accounts
 
 PLAN = ("plan", "set", "gold", "--match-limit", "9", "--search-limit", "9", "--requests-per-minute", "9")
 
@@ -127,6 +130,15 @@ def test_a_line_that_cannot_be_made_is_named_and_those_before_stay(run: Run, tmp
     assert_failed(run(*command), "line 3: there is no plan 'gold'")
     assert [each["externalId"] for each in lines(run("account", "list", "--json"))] == ["cus_1"]
     assert [row["externalId"] for row in kept(tmp_path / "keys.csv")] == ["cus_1"]
+
+
+def test_an_account_whose_key_cannot_be_kept_is_not_made(run: Run, connection: psycopg.Connection) -> None:
+    def full(_account: WantedAccount, _key: NewKey) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        list(import_accounts(connection, [WantedAccount(2, "cus_1", "standard")], [], full))
+    assert lines(run("account", "list", "--json")) == []
 
 
 def test_keys_are_kept_before_their_account_exists_and_nobody_else_reads_them(run: Run, tmp_path: Path) -> None:
