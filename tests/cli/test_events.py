@@ -280,6 +280,18 @@ def test_an_event_of_a_killed_deliverer_is_sent_again(events: Events, program: l
     assert len(set(events.hooks.ids)) == 1
 
 
+def test_what_is_being_sent_at_a_stop_is_recorded(events: Events, program: list[str | Path]) -> None:
+    events.customer(8)
+    let_go = events.hang()
+    with running(program) as process:
+        until(lambda: events.hooks.received)
+        process.terminate()
+        time.sleep(1)  # it has received the signal, and goes on
+        let_go.set()
+        assert process.wait(30) == 0
+    assert events.all_delivered()
+
+
 @pytest.mark.slow
 def test_an_answer_is_recorded_while_others_hang(events: Events, program: list[str | Path]) -> None:
     hanging = [events.customer(8) for _ in range(limits.webhooks.CONCURRENT // 2)]
@@ -289,9 +301,8 @@ def test_an_answer_is_recorded_while_others_hang(events: Events, program: list[s
     with running([*program, *metrics]) as process:
         until(lambda: len(list(list_events(events.connection, state="delivered"))) == 3 * len(others), seconds=10)
         process.terminate()
-        time.sleep(1)  # it has received the signal, and goes on
         let_go.set()
-    assert events.all_delivered(), "what is being sent at a stop is sent"
+    assert events.all_delivered()
     assert len(events.hooks.ids) == len(set(events.hooks.ids))
 
 
