@@ -185,7 +185,7 @@ def test_no_role_can_stop_the_others(programs: Path) -> None:
                     with pytest.raises(psycopg.errors.InsufficientPrivilege), session.transaction():
                         session.execute(statement.encode())
                 session.execute("select pg_advisory_unlock_all()")  # poolers do
-            if what == "enter another database":
+            if what == "connect to another database":
                 for database in ("postgres", "template1"):
                     with pytest.raises(SepuError, match="permission denied for database"):
                         connect(make_conninfo(url, user=f"sepu_{role}", dbname=database))
@@ -201,7 +201,7 @@ def test_no_role_can_stop_the_others(programs: Path) -> None:
             for repair in left.values():
                 root.execute(repair.encode())
         assert checked(url) == {}
-        tested = {*REFUSED, "enter another database", "take all connections of the server"}
+        tested = {*REFUSED, "connect to another database", "take all connections of the server"}
         assert {what for _, what in noes()} == tested
         for purpose in PURPOSES:
             as_role = make_conninfo(url, user=f"sepu_{purpose}")
