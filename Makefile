@@ -13,7 +13,9 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 PROGRESS := $(shell test -t 2 && echo --verbose)
 
 # Each stage has a file in .venv, which is created when the stage is complete. With flock, one make installs at a time.
-INSTALL = @$(if $(shell command -v flock),flock Makefile) $(MAKE) --no-print-directory --silent -j2
+# With PYTHON=…, a .venv of another Python goes.
+INSTALL = @$(if $(filter command,$(origin PYTHON)),$(IS_USABLE) || rm -rf .venv;) \
+	$(if $(shell command -v flock),flock Makefile) $(MAKE) --no-print-directory --silent -j2
 
 help:
 	@$(TARGETS) | while read -r target text; do printf 'make %-19s%s\n' "$$target" "$$text"; done
