@@ -44,7 +44,8 @@ _OWN = (
     (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "6f1f1a2c-7f6e-4f0e-9f5b-2d1c7b0f8a35"),
     (r'(?<="accountId":")[a-z2-7]{16}', "q7c2mzfw4xk3n5ta"),
     (r"\b20\d\d-(0[1-9]|1[0-2])\b", "2026-11"),
-    (r"(?im)^(date|server): .*\n", ""),
+    (r"(?im)^server: .*\n", ""),
+    (r"(?m)^Date: .*", "Date: Sat, 21 Nov 2026 09:30:00 GMT"),
 )
 
 

@@ -112,7 +112,8 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "invalid_top": ("`top` is not a whole number from 1 to 3.", "Leave it out to get only the nearest."),
     "invalid_q": (
-        "`q` is missing or repeated, is not percent-encoded UTF-8, or does not have 2 to 64 characters after trimming.",
+        "`q` is missing or repeated, or does not have 2 to 64 characters after trimming. Or the query has a broken "
+        "escape (`%zz`), or escaped bytes that are not UTF-8.",
         "Send one `q` with two characters or more.",
     ),
     "invalid_limit": ("`limit` is repeated, or is not a whole number from 1 to 10.", "Leave it out to get up to 10."),
@@ -123,7 +124,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     "rate_limited": (
         "The account sent more requests in a minute than its plan allows, or your IP address sent more than nginx "
         "allows: [20 a second, or 100 at a time](api.md#connection-limits). Nothing was charged.",
-        "Wait until the minute ends. Then send fewer requests. If your account sends few, open fewer connections and "
+        "Wait for `Retry-After`. Then send fewer requests. If your account sends few, open fewer connections and "
         "spread the requests.",
     ),
     "quota_exceeded": (
@@ -219,7 +220,7 @@ MISTAKES = (
     Mistake("alpha", "invalid_rgb", f"`{ONE}`: there is no alpha", body='{"colors":[{"r":200,"g":60,"b":35,"a":1}]}'),
     Mistake("capitals", "invalid_rgb", f"`{ONE}`: lower case", body='{"colors":[{"R":200,"G":60,"B":35}]}'),
     Mistake("top-string", "invalid_top", '`"top":2`', body='{"colors":[{"r":200,"g":60,"b":35}],"top":"2"}'),
-    Mistake("one-character", "invalid_q", "`?q=大红`: at least two characters", query="?q=红"),
+    Mistake("one-character", "invalid_q", "`?q=%E5%A4%A7%E7%BA%A2` (大红), not 红 alone", query="?q=%E7%BA%A2"),
     Mistake("no-q", "invalid_q", "`?q=hong&limit=3`", query="?limit=3"),
     Mistake("plus-lost", "invalid_q", "`?q=hong`; several words go into one `q`: `?q=tao+hong`", query="?q=tao&q=hong"),
     Mistake("limt", "unknown_parameter", "`?q=hong&limit=3`", query="?q=hong&limt=3"),
