@@ -4,7 +4,9 @@ import asyncio
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from secrets import token_hex
 from typing import LiteralString
@@ -16,18 +18,21 @@ from psycopg.conninfo import make_conninfo
 from tests import pgbouncer
 from tests.cli.running import invoke
 from tests.harness.awaited_batcher import AwaitedBatcher
-from tests.harness.processes import completed
+from tests.harness.processes import completed, until
+from tests.harness.proxy import socket_directory
 from tests.harness.serving import SEPU
 
 from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.naming import AccountError
-from sepu.database.connection import UnsafeSettingsError
+from sepu.database.connection import StandbySilentError, UnsafeSettingsError
+from sepu.database.hosts import Hosts
 from sepu.database.migrate import migrate, schema_of_release
-from sepu.database.opening import connect
+from sepu.database.opening import connect, database
 from sepu.database.roles import make_role
 from sepu.database.settings import _clocks
 from sepu.metering.commands import Probed, probe
+from sepu.metering.session import Session
 
 UNSAFE = {
     "default_transaction_isolation": "repeatable read",
@@ -85,6 +90,34 @@ def test_how_values_are_written(own_url: str, monkeypatch: pytest.MonkeyPatch) -
             assert shown["name"] == "桃红"
             assert shown["expiresAt"].endswith("Z")
             assert json.loads(run("history", made["accountId"], "--json").splitlines()[0])["at"].endswith("Z")
+
+
+def test_no_session_is_opened_behind_statements_that_wait_for_a_silent_standby() -> None:
+    with (
+        socket_directory() as directory,
+        database(None, directory, create=True) as url,
+        connect(url) as owner,
+        ThreadPoolExecutor() as threads,
+    ):
+
+        async def opened() -> None:
+            (await Session.connect(Hosts(url), 5)).close()
+
+        owner.execute("alter system set synchronous_standby_names = 'lost'")
+        owner.execute("select pg_reload_conf()")
+        waiting = threads.submit(owner.execute, "create table waits ()")
+        try:
+            with connect(url) as other:
+                until(lambda: other.execute("select from pg_stat_activity where wait_event = 'SyncRep'").rowcount == 1)
+            asyncio.run(opened())
+            time.sleep(0.6)
+            with pytest.raises(StandbySilentError):
+                asyncio.run(opened())
+        finally:
+            with connect(url) as other:
+                other.execute("alter system reset synchronous_standby_names")
+                other.execute("select pg_reload_conf()")
+            waiting.result(30)
 
 
 @pytest.mark.parametrize(("setting", "value"), UNSAFE.items())
