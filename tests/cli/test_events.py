@@ -30,7 +30,7 @@ from tests.metering.conftest import Customer
 
 from sepu import limits
 from sepu.admin import accounts
-from sepu.admin.events import claim_events, list_events, postpone_delivery
+from sepu.admin.events import _MAX_RETRY_AFTER_SECONDS, claim_events, list_events, postpone_delivery
 from sepu.admin.plans import set_plan
 from sepu.database.migrate import migrate
 from sepu.database.opening import connect
@@ -229,7 +229,7 @@ def test_the_times_between_attempts_grow(events: Events) -> None:
         events.make_due()
         (event,) = claim_events(events.connection)
         assert claim_events(events.connection) == []
-        wait = postpone_delivery(events.connection, event, "HTTP 500")
+        wait = postpone_delivery(events.connection, event, "HTTP 500", retry_after=1)  # does not shorten it
         assert wait is not None
         assert 0.79 * backoff <= wait <= 1.21 * backoff
         shares.add(wait / backoff)
@@ -239,6 +239,14 @@ def test_the_times_between_attempts_grow(events: Events) -> None:
     assert postpone_delivery(events.connection, last, "HTTP 500") is None
     (dead,) = list_events(events.connection, state="dead")
     assert dead.attempts == limits.webhooks.ATTEMPTS
+
+
+def test_an_endpoint_may_ask_for_a_longer_wait_up_to_a_bound(events: Events) -> None:
+    events.customer(8)
+    for asked, wait in ((4000, 4000), (10**9, _MAX_RETRY_AFTER_SECONDS)):
+        (event,) = claim_events(events.connection)
+        assert postpone_delivery(events.connection, event, "HTTP 503", retry_after=asked) == wait
+        events.make_due()
 
 
 def test_a_late_answer_after_a_lost_claim_changes_nothing(events: Events) -> None:
