@@ -153,6 +153,7 @@ def test_a_range_that_cannot_be_credited_is_refused(
     assert_failed(run(*outage(days[0], days[2])), "5 units of these days have no results any more")
     pruned = f"{now - timedelta(days=40):%Y-%m-%d}"
     assert_failed(run(*outage(pruned, days[2])), "5 units of these days have no results any more")
+    assert_failed(run(*outage(f"{pruned}T23:59:59Z", days[2])), "5 units of these days have no results any more")
     assert "nothing that was charged" in run(*outage(days[0], pruned)).stderr
     assert run(*outage(days[1], days[2])).stderr == "sepu: repeated: 5 of color_match\n"
 

@@ -153,6 +153,26 @@ def test_a_function_can_wrap_the_network(open_client: Open, kind: str) -> None:
     assert "WRONG_VERSION" in str(seen[-1])
 
 
+@pytest.mark.parametrize("failure", [ConnectionError, TimeoutError])
+def test_what_a_function_raises_is_not_quoted(
+    open_client: Open, kind: str, failure: type[OSError], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may quote a secret of theirs."""
+    caplog.set_level(0)
+
+    def send(_request: Request, _network: object) -> Answer:
+        raise failure("cannot reach http://user:thesecret@proxy")
+
+    with (
+        open_client("http://localhost", SECRET, send=either(kind, send), deadline=0.5) as client,
+        pytest.raises(NoAnswerError) as raised,
+    ):
+        client.library()
+    assert caplog.records, "its retries are logged"
+    assert "thesecret" not in f"{raised.value} {raised.value!r} {caplog.text}"
+    assert isinstance(raised.value.__cause__, failure)
+
+
 @pytest.mark.parametrize(("name", "shown"), [("", ""), ("shop", " shop"), ("my-shop/1.2+a", " my-shop/1.2+a")])
 def test_an_application_is_named_in_the_user_agent(name: str, shown: str) -> None:
     heads: list[bytes] = []

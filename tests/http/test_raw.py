@@ -9,7 +9,7 @@ import struct
 import psycopg
 import pytest
 from tests.harness.processes import until
-from tests.harness.serving import Served, Server
+from tests.harness.serving import Served, Server, until_closed
 from tests.http.conftest import OTHERS
 from tests.http.contract import committed
 from tests.http.raw import (
@@ -176,6 +176,15 @@ def test_a_client_that_leaves_early_is_charged_once(
             raw.sendall(metered(issued, framing) + ONE)
     until(lambda: exchange(server, issued, framing, ONE).startswith(b"HTTP/1.1 200"))  # 409 while the first one runs
     assert committed(connection, issued.account_id) == 1
+
+
+def test_a_connection_of_which_the_client_closed_its_half_ends_with_the_last_answer(
+    uvloop: Server, issued: IssuedKey
+) -> None:
+    with uvloop.socket() as raw:
+        raw.sendall(metered(issued, b"Content-Length: %d" % len(ONE)) + ONE)
+        raw.shutdown(socket.SHUT_WR)
+        assert parsed(until_closed(raw, 10))[0] == 200
 
 
 def test_requests_in_a_row_are_answered_in_order(server: Server, issued: IssuedKey) -> None:
