@@ -142,8 +142,9 @@ def test_conversions_equal_those_of_coloraide(function: str, data: st.DataObject
     for at, (least, greatest) in CLAMPED.get(other.space(), {}).items():
         other[at] = min(max(other[at], least), greatest)
     expected = [255 * channel for channel in other.convert("srgb").coords(nans=False)]
-    # coloraide has fewer digits of ProPhoto's primaries; and ours clips colours just outside sRGB.
-    digits = 0.05 if "prophoto" in text else 1e-6
+    # coloraide has fewer digits of ProPhoto's primaries, and near black sRGB's curve multiplies the difference by 3295.
+    # Ours clips colours just outside sRGB.
+    digits = 0.4 if "prophoto" in text else 1e-6
     outside = min(expected) < -0.256 - digits or max(expected) > 255.256 + digits
     assert rgb == pytest.approx(expected, abs=digits if outside else 0.256 + digits)
     lab = other.convert("lab-d65").coords(nans=False)
@@ -158,6 +159,8 @@ def test_lab_of_both_whites() -> None:
     [match] = sepu.match(lab=Color("srgb", [200 / 255, 60 / 255, 35 / 255]).convert("lab").coords(), white="D50")
     assert (match.slug, round(match.delta_e, 9)) == ("fei-hong", 0)
     assert [sepu.match(lab=(50, 100, -100), white=white)[0].in_srgb for white in ("D65", "D50")] == [False, False]
+    yellow = Color("srgb", [250 / 255, 250 / 255, 30 / 255]).convert("lab").coords()
+    assert [sepu.match(lab=yellow, white=white)[0].in_srgb for white in ("D65", "D50")] == [False, True]
     assert srgb_of_lab((100, 0, 0), "D50") == pytest.approx((255, 255, 255))
     with pytest.raises(TypeError, match="match takes a colour or lab=.*, not both"):
         sepu.match("#fff", lab=lab)
