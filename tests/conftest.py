@@ -2,6 +2,7 @@
 
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import cache
@@ -36,6 +37,10 @@ settings.load_profile("untimed")
 settings.register_profile("unshrunk", deadline=None, phases=[Phase.explicit, Phase.generate])
 
 
+# 14 hours ahead of UTC, 3 and a half behind with summer time, and UTC itself.
+ZONES = ("Pacific/Kiritimati", "America/St_Johns", "UTC")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # xdist's workers are ended by their parent's parent
         end_with_the_tests()
@@ -62,6 +67,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     longest, slow = ({item.path for item in items if item.get_closest_marker(mark)} for mark in ("timeout", "slow"))
     items.sort(key=lambda item: (item.path not in longest, item.path not in slow))
+
+
+@pytest.fixture(autouse=True)
+def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Puts each test, its processes and its sessions into one of the zones: its parameter, or always the same."""
+    with monkeypatch.context() as patched:
+        for name in ("TZ", "PGTZ"):
+            patched.setenv(name, getattr(request, "param", ZONES[len(request.node.name) % len(ZONES)]))
+        time.tzset()
+        yield
+    time.tzset()
 
 
 @pytest.fixture(scope="session")

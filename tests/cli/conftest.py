@@ -1,7 +1,5 @@
 """Runs commands in this process, on a database for one test: commands look at all accounts."""
 
-import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -12,20 +10,6 @@ from tests.charging import charge
 from tests.cli.running import Run, invoke, printed, text
 
 from sepu.admin.events import list_events, postpone_delivery
-
-# 14 hours ahead of UTC, 3 and a half behind with summer time, and UTC itself.
-ZONES = ("Pacific/Kiritimati", "America/St_Johns", "UTC")
-
-
-@pytest.fixture(autouse=True)
-def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Puts each test, its processes and its sessions into one of the zones, always the same."""
-    with monkeypatch.context() as patched:
-        for name in ("TZ", "PGTZ"):
-            patched.setenv(name, ZONES[len(request.node.name) % len(ZONES)])
-        time.tzset()
-        yield
-    time.tzset()
 
 
 @pytest.fixture
