@@ -5,7 +5,7 @@ import os
 import pty
 import re
 import select
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -359,6 +359,22 @@ def test_an_account_that_was_never_used_can_be_deleted(run: Run, connection: psy
     assert_failed(run("account", "show", unused["accountId"]), "there is no account")
     assert "cus_1" not in text(run("history", "--json"))
     assert created(run, "--external-id", "cus_1")["accountId"] != unused["accountId"]
+
+
+@pytest.mark.parametrize(
+    ("today", "last"),
+    [
+        (date(2026, 3, 1), "2026-02"),
+        (date(2026, 3, 31), "2026-02"),
+        (date(2026, 1, 31), "2025-12"),
+        (date(2024, 5, 1), "2024-04"),
+    ],
+)
+def test_the_month_before_any_day(
+    connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, today: date, last: str
+) -> None:
+    monkeypatch.setattr(accounts, "value", lambda *_: today)
+    assert accounts._parameters(connection, {})["last"] == last
 
 
 def test_largest_and_quiet_accounts_and_parts_of_names(run: Run, connection: psycopg.Connection) -> None:

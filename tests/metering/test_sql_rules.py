@@ -1,5 +1,6 @@
 """The rules that keep the SQL fast, deadlock-free and ready for PgBouncer and a distributed Postgres."""
 
+import ast
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -76,6 +77,18 @@ def rows(connection: Connection, query: LiteralString) -> list[tuple[str, ...]]:
 KEY_SECRET = "select sha256(uuid_send(gen_random_uuid())" + " || uuid_send(gen_random_uuid())" * 2
 # Citus's coordinator evaluates a default.
 LOCK_SEED = "default uuid_hash_extended(gen_random_uuid(), 0)"
+
+
+def test_the_only_statement_in_python_ends_with_its_transaction() -> None:
+    found = [
+        text
+        for path in SQL.parents[1].rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in {"SQL", "execute"}
+        for text in (ast.literal_eval(one) for one in node.args[:1] if isinstance(one, ast.Constant))
+        if text
+    ]
+    assert found == ["set local role {}"]
 
 
 @pytest.mark.parametrize("name", CODE)
