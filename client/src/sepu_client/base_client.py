@@ -58,8 +58,8 @@ class BaseClient(Generic[A, C]):
     ) -> Self:
         """Returns a client that shares this client's connections but has different options.
 
-        Options that are None stay as they are. In the new client, `headers` replaces all the headers that this client's
-        `headers` adds. Closing either client closes both. Raises ValueError for an invalid option.
+        Options left as None keep this client's values. In the new client, `headers` replaces all the headers that this
+        client's `headers` adds. Closing either client closes both. Raises ValueError for an invalid option.
         """
         made = object.__new__(type(self))
         vars(made).update(vars(self))

@@ -8,10 +8,11 @@ from sepu_client.results import RGB, MatchResult, UsageSnapshot
 class Error(Exception):
     """The base class of all errors. To avoid a second charge, repeat the call with the error's `idempotency_key`.
 
-    `may_be_charged` is true if an attempt of this call may have been charged. `retryable` is true if the same call may
-    succeed later; the client raises such an error at the deadline, or earlier if the next wait would end after it. For
-    an unknown host name, it raises after 3 seconds. Give `request_id` to the service's support. It is None if no
-    response had one. For `match_many`, `answered` has the results so far, and `unanswered` has the remaining colours.
+    `may_be_charged` is true if one of the call's attempts may have been charged. `retryable` is true if the same call
+    may succeed later; the client raises such an error at the deadline, or earlier if the next wait would end after it.
+    For an unknown host name, it raises the error after 3 seconds. Give `request_id` to the service's support. It is
+    None if the last attempt got no response, or the response had none. For `match_many`, `answered` has the results so
+    far, and `unanswered` has the remaining colours.
     """
 
     retryable: bool = False
@@ -41,7 +42,7 @@ class NoAnswerError(Error):
 
     It is usually raised at the deadline. If TLS is refused, if the proxy refuses the connection with a status that is
     not retried, or if the client was closed, it is raised immediately and is not `retryable`. If your `send` function
-    raised the `ConnectionError` or `TimeoutError`, the error's `__cause__` is that exception.
+    raised a `ConnectionError` or `TimeoutError`, the error's `__cause__` is that exception.
     """
 
     retryable = True
@@ -149,7 +150,7 @@ class QuotaExceededError(ApiError):
 
 
 class ServiceError(ApiError):
-    """The error for 5xx: the service, its database or a server in between failed."""
+    """The error for 5xx: the service, its database, or a proxy, gateway or firewall in between failed."""
 
     retryable = True
 

@@ -78,7 +78,7 @@ class FakeService:
         self._faults.extend([None] * times)
 
     def send(self, request: Request, _: object) -> Answer:
-        """Answers a request. A `Client` can use it as `send`. Raises TimeoutError for a lost answer."""
+        """Answers a request. Pass this method to a `Client` as `send`. Raises TimeoutError for a lost answer."""
         with self._lock:
             self.requests.append(request)
             is_lost = False
