@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -105,7 +106,14 @@ def test_no_session_is_opened_behind_statements_that_wait_for_a_silent_standby()
 
         owner.execute("alter system set synchronous_standby_names = 'lost'")
         owner.execute("select pg_reload_conf()")
-        waiting = threads.submit(owner.execute, "create table waits ()")
+        released = threading.Event()
+
+        def commit() -> None:
+            while not released.is_set():  # the setting takes effect after a while
+                owner.execute("create table waits ()")
+                owner.execute("drop table waits")
+
+        waiting = threads.submit(commit)
         try:
             with connect(url) as other:
                 until(lambda: other.execute("select from pg_stat_activity where wait_event = 'SyncRep'").rowcount == 1)
@@ -114,6 +122,7 @@ def test_no_session_is_opened_behind_statements_that_wait_for_a_silent_standby()
             with pytest.raises(StandbySilentError):
                 asyncio.run(opened())
         finally:
+            released.set()
             with connect(url) as other:
                 other.execute("alter system reset synchronous_standby_names")
                 other.execute("select pg_reload_conf()")
