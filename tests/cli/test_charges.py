@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,18 @@ def test_a_log_is_judged(
     assert run("charges", ACCOUNT, "--log", "-", given="").stderr == "sepu: nothing was found\n"
     of_nginx = run("charges", ACCOUNT, "--log", "-", given='{"request_id":"","status":200}')
     assert of_nginx.stderr.startswith("sepu: a log has no request; if it is the proxy's, give that of sepu serve\n")
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "outcome"),
+    [(499, "a_code", "not_charged"), (500, "internal_error", "unknown"), (503, "usage_commit_failed", "unknown")],
+)
+def test_a_failure_in_a_pruned_month_may_have_been_charged(
+    run: Run, charged: Credential, connection: psycopg.Connection, status: int, error: str, outcome: str
+) -> None:
+    connection.execute("update sepu.usage set pruned = 1")
+    log = json.dumps(entry(charged, 9, 9, time=f"{datetime.now(UTC):%Y-%m}-01T00:00:00Z", status=status, error=error))
+    assert json.loads(run("charges", ACCOUNT, "--log", "-", "--json", given=log).stdout)["outcome"] == outcome
 
 
 def test_the_logs_of_two_nodes_are_judged_as_one_in_order_of_time(

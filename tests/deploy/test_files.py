@@ -385,6 +385,7 @@ def test_the_unit_leaves_time_to_finish() -> None:
     # gunicorn changes the owner of its socket to its own user, and does not start where it cannot.
     assert text.index("SystemCallFilter=@chown") > text.index("SystemCallFilter=~@privileged")
     (path,) = re.findall(r"SEPU_BIND=(\S+)", text)
+    assert "\nRuntimeDirectoryPreserve=yes\n" in text, "the directory has the other instance's socket too"
     assert f"server {path.replace('%i', '1')} " in (DEPLOY / "nginx" / "nginx.conf").read_text()
 
 

@@ -580,8 +580,9 @@ def test_a_name_is_text_in_a_notebook() -> None:
     assert "<b>" not in shown
 
 
-def test_a_name_of_four_digits_is_a_colour() -> None:
-    assert sepu.NamedPalette({"1235": "#FFB549"}).match("1235")[0].hex == "#FFB549"
+@pytest.mark.parametrize("name", ["1235", "dad", "facade"])
+def test_a_name_that_could_be_hex_is_a_colour(name: str) -> None:
+    assert sepu.NamedPalette({name: "#FFB549", "other": "#EEBBDD"}).match(name)[0].name == name
 
 
 @pytest.mark.parametrize(

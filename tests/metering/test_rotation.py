@@ -3,6 +3,7 @@
 import base64
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import LiteralString
 
 import pytest
 from joserfc.jwk import RSAKey
@@ -90,6 +91,17 @@ def test_what_is_refused_leaves_nothing_behind(
     with pytest.raises(ZeroDivisionError):
         rotate_key(connection, customer.account_id, private, "2031-03", DAY)
     assert state(connection, customer) == before
+
+
+@pytest.mark.parametrize("ends", ["revoked_at = now()", "expires_at = now()"])
+def test_a_receipt_whose_key_has_ended_is_not_given_again(
+    connection: Connection, customer: Customer, private: RSAKey, ends: LiteralString
+) -> None:
+    made = rotate_key(connection, customer.account_id, private, "2031-03", DAY)
+    assert rotate_key(connection, customer.account_id, private, "2031-03", DAY).receipt == made.receipt
+    connection.execute(f"update sepu.api_key set {ends} where key_id = %s", (made.key_id,))
+    with pytest.raises(AccountError, match=f"its key {made.key_id} is revoked or expired"):
+        rotate_key(connection, customer.account_id, private, "2031-03", DAY)
 
 
 def test_two_operators_at_once_make_one_key(
