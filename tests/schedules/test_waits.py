@@ -195,6 +195,19 @@ def test_an_isolated_accounts_session_is_kept_while_it_is_isolated(batches: bool
         assert len(scene.database.sessions) == 1
 
 
+def test_a_call_that_still_waits_for_a_lock_when_its_isolation_ends_keeps_its_session() -> None:
+    with played() as scene:
+        scene.database.locked.add("a")
+        scene.ask("a")
+        scene.run(limits.database.LOCK_SECONDS + limits.batches.ISOLATED_SECONDS - 0.2)
+        scene.ask("a")
+        scene.run(0.2 + 1.3 * _SWEEP_SECONDS)
+        scene.database.locked.clear()
+        scene.database.unblock()
+        scene.run(0.1)
+        assert [outcome for *_, outcome in scene.answers][1:] == ["charged"]
+
+
 def slow_once(scene: Scene) -> None:
     """Opens the overflow's session too: a slow batch, and a neighbour."""
     scene.database._latency = 2 * limits.batches.OVERFLOW_SECONDS
