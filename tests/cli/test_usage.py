@@ -138,6 +138,26 @@ def test_an_export_of_a_month(run: Run, connection: psycopg.Connection, customer
         assert row == {name: "" if line[name] is None else cell(line[name]) for name in row}
 
 
+def test_an_export_has_the_changes_of_the_plan_of_each_time(run: Run, connection: psycopg.Connection) -> None:
+    def limit(units: int) -> None:
+        for number, plan in enumerate(("gold", "silver")):
+            set_plan(connection, plan, {"color_match": units + number, "color_search": 9}, requests_per_minute=9)
+
+    limit(10)
+    account = accounts.create_account(connection, "gold").account_id
+    limit(20)
+    text(run("account", "move", account, "--plan", "silver"))
+    limit(30)
+    (line,) = (
+        line
+        for line in lines(run("export-usage", "--draft", THIS, "--json"))
+        if (line["accountId"], line["meter"]) == (account, "color_match")
+    )
+    assert [(each["what"], each["from"], each["to"]) for each in line["changes"]] == [
+        ("limit", 10, 20), ("planId", "gold", "silver"), ("limit", 21, 31)
+    ]  # fmt: skip
+
+
 def test_a_month_that_is_not_over_is_exported_as_a_draft_only(run: Run, customer: IssuedKey) -> None:
     for form in ((), ("--json",)):
         done = run("export-usage", THIS, *form)

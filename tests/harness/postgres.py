@@ -21,6 +21,8 @@ from sepu.metering.key_format import new_account_id
 
 EMBEDDED = programs()
 OLDEST = 15  # docs/deploy.md
+MEMORY = Path("/dev/shm")
+ROOM = 8 * 2**30  # for the servers of all workers of pytest, which need some hundred MB each
 INSTALLED = [path for path in Path("/usr/lib/postgresql").glob("*/bin") if int(path.parent.name) >= OLDEST]
 
 
@@ -120,12 +122,17 @@ def let_in(path: Path) -> None:
         shutil.chown(path, SYSTEM_USER, SYSTEM_USER)
 
 
+def _memory() -> Path | None:
+    """Returns a directory in memory if there is room: a test's own database is copied there in a third of the time."""
+    return MEMORY if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM else None
+
+
 @pytest.fixture(scope="session")
 def database_url() -> Iterator[str]:
     """Yields the connection string of this test run's migrated Postgres."""
     # Not pytest's own temporary directory: its path is too long for a socket, and closed to the Postgres user.
     with (
-        tempfile.TemporaryDirectory(prefix="sepu-test-") as directory,
+        tempfile.TemporaryDirectory(prefix="sepu-test-", dir=_memory()) as directory,
         database(None, Path(directory), create=True) as url,
     ):
         with connect(url) as connection:  # fsync takes half of the tests' time, and no test cuts the power
