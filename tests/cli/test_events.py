@@ -222,6 +222,16 @@ def test_events_due_later_are_retried_now_by_age(events: Events) -> None:
         assert_failed(events.run("events", "retry", *wrong), status=2)
 
 
+def test_a_plan_keeps_its_thresholds_until_they_are_set_or_cleared(events: Events) -> None:
+    set_plan(
+        events.connection, "quiet", {"color_match": 10, "color_search": 10}, requests_per_minute=9, thresholds=[50]
+    )
+    for command in ((), ("--thresholds", "")):
+        text(events.run("plan", "set", "quiet", "--match-limit", "10", *command))
+        made = printed(events.run("plan", "show", "quiet", "--json"))
+        assert made["thresholds"] == ("" if command else "50")
+
+
 def test_the_times_between_attempts_grow(events: Events) -> None:
     events.customer(8)
     shares = set()
