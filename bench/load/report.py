@@ -172,6 +172,6 @@ def neighbours_targets(figures: Mapping[Cell, Figures]) -> list[Target]:
     for cell, ours in figures.items():
         if cell.who == "beside it":
             kept = ratio(ours.rate, figures[cell._replace(who="beside /healthz")].rate)
-            found.append(Target(f"{cell.scenario}: answers ÷ those beside /healthz", kept, 0.5, at_most=False))
+            found.append(Target(f"{cell.scenario}: answers ÷ those during /healthz", kept, 0.5, at_most=False))
             found.append(Target(f"{cell.scenario}: errors", sum(ours.errors.values()), 0))
     return found

@@ -104,6 +104,7 @@ def test_no_session_is_opened_behind_statements_that_wait_for_a_silent_standby()
         async def opened() -> None:
             (await Session.connect(Hosts(url), 5)).close()
 
+        asyncio.run(opened())
         owner.execute("alter system set synchronous_standby_names = 'lost'")
         owner.execute("select pg_reload_conf()")
         released = threading.Event()
@@ -117,7 +118,6 @@ def test_no_session_is_opened_behind_statements_that_wait_for_a_silent_standby()
         try:
             with connect(url) as other:
                 until(lambda: other.execute("select from pg_stat_activity where wait_event = 'SyncRep'").rowcount == 1)
-            asyncio.run(opened())
             time.sleep(0.6)
             with pytest.raises(StandbySilentError):
                 asyncio.run(opened())
