@@ -12,7 +12,7 @@ select now() >= ((%(period)s || '-01')::timestamp + interval '1 month') at time 
 
 -- name: list_unfinished_on_all_nodes
 -- list_unfinished on each node of a Citus cluster; `statement` is its text.
-select case when success then nullif(result, '') else format('those of node %%s, which does not answer', nodeid) end
+select case when success then nullif(result, '') else format('those of node %%s: it does not answer', nodeid) end
   from run_command_on_all_nodes(%(statement)s)
 
 -- name: export_usage
