@@ -8,10 +8,12 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.charging import charge
 from tests.cli.running import Run, assert_failed, lines, printed
 from tests.keys import holder_of
 
 from sepu.admin import accounts
+from sepu.admin.keys import issue_key
 from sepu.cli.demo_account import greet
 from sepu.metering.key_format import Credential, idempotency_key_hash
 
@@ -103,7 +105,7 @@ def test_an_option_that_would_do_nothing_is_refused(run: Run, holder: Credential
 def test_a_request_of_another_account_is_named_as_such(
     run: Run, charged: Credential, connection: psycopg.Connection
 ) -> None:
-    accounts.create_account(connection, "standard", external_id="cus_other")
+    issued = accounts.create_account(connection, "standard", external_id="cus_other")
     done = run("charges", "cus_other", "--request", request_id(2), "--json")
     other = json.loads(done.stdout)
     assert (other["outcome"], other["reason"], other["accountId"]) == (
@@ -112,8 +114,10 @@ def test_a_request_of_another_account_is_named_as_such(
     assert done.stderr == ""
     found = printed(run("charges", "--request", request_id(2), "--json"))
     assert (found["outcome"], found["accountId"], found["units"]) == ("charged", charged.account_id, 2)
+    charge(connection, issued.api_key, "order-0001", 1, datetime.now(UTC))
+    assert run("account", "erase", "cus_other", "--yes").returncode == 0
     done = run("charges", "--request", request_id(9), "--json")
-    assert json.loads(done.stdout)["outcome"] == "not_charged"
+    assert json.loads(done.stdout)["outcome"] == "not_charged", "although an erased account has pruned results"
     assert "sepu charges ACCOUNT --request … --log FILE" in done.stderr
     for options in ((), ("--log", "-"), ("--duplicates",)):
         assert "give an ACCOUNT" in run("charges", *options).stderr
@@ -237,12 +241,15 @@ def test_a_log_is_judged_in_a_range_of_time(run: Run, charged: Credential) -> No
     assert "\x1b" not in table
 
 
-def test_duplicates_are_charges_for_one_input_shortly_after_each_other(run: Run, charged: Credential) -> None:
+def test_duplicates_are_charges_for_one_input_shortly_after_each_other(
+    run: Run, charged: Credential, connection: psycopg.Connection
+) -> None:
+    second = issue_key(connection, charged.account_id).key_id
+    connection.execute("update sepu.stored_result set key_id = %s where units = 3", (second,))
     done = run("charges", ACCOUNT, "--duplicates", "--json")
     found = json.loads(done.stdout)
     assert (found["requestId"], found["previousRequestId"], found["units"]) == (request_id(3), request_id(1), 3)
     assert 170 < found["secondsAfter"] < 240
-    assert found["keyId"] == found["previousKeyId"]
-    assert found["keyId"].startswith(charged.account_id)
+    assert (found["keyId"], found["previousKeyId"]) == (second, charged.key_id)
     assert done.stderr.endswith("units charged for an input again: 3 of color_match\n")
     assert run("charges", ACCOUNT, "--duplicates", "--within", "2").stdout == ""

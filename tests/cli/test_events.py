@@ -165,6 +165,8 @@ def test_what_fails_is_tried_again_and_those_behind_it_wait(events: Events) -> N
     events.make_due()
     assert events.deliver() == ""
     assert events.sent(customer) == [80, 80, 95, 100]
+    left = {(event.state, event.due_at, event.last_error) for event in list_events(events.connection)}
+    assert left == {("delivered", None, None)}
 
 
 def test_after_the_last_attempt_it_is_dead_until_retried(events: Events) -> None:

@@ -65,6 +65,7 @@ def test_a_difference_is_named(connection: Connection, charged: Customer) -> Non
 # Rows that no function writes, although the sums agree: how many of them the audit finds.
 INVALID: dict[str, int] = {
     "update sepu.usage set reserved = -1 where meter = 'color_match'": 1,
+    "update sepu.usage set pruned = -1, committed = committed - 1 where meter = 'color_match'": 1,
     "update sepu.stored_result set units = case units when 3 then 6 else -1 end where meter = 'color_match'": 1,
     "insert into sepu.stored_result select account_id, 'match-0003', fingerprint, meter, 0, period, body, "
     "created_at, key_id, request_id from sepu.stored_result where idempotency_key = 'match-0002'": 1,

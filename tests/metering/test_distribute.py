@@ -20,13 +20,39 @@ def test_a_delegated_command_runs_and_refuses_an_unknown_key(connection: Connect
         assert answer == command.refused(UNAUTHORIZED)
 
 
-def test_each_function_that_is_delegated_has_its_command(connection: Connection) -> None:
-    """By the rule of citus.sql."""
-    functions = connection.execute(
-        "select proname from pg_proc where pronamespace = 'sepu'::regnamespace and prosecdef "
-        "and proargnames[1] = 'p_account_id'"
-    ).fetchall()
-    assert {name for (name,) in functions} == delegated_commands("").keys()
+# Citus's tables, and functions that record what is distributed and fail for what already is.
+CITUS = """
+set local search_path = public;
+create table pg_dist_partition (
+    logicalrelid regclass primary key, partmethod "char", repmodel "char", colocationid integer);
+create table pg_dist_object (
+    classid oid, objid oid primary key, distribution_argument_index integer, colocationid integer);
+create function create_reference_table(regclass) returns void
+    language sql as $$ insert into pg_dist_partition values ($1, 'n', 't', 2) $$;
+create function create_distributed_table(regclass, text, colocate_with text) returns void
+    language sql as $$ insert into pg_dist_partition values ($1, 'h', 's', 1) $$;
+create function create_distributed_function(regprocedure, text default null, colocate_with text default null)
+    returns void language sql as $$ insert into pg_dist_object values ('pg_proc'::regclass, $1, length($2) * 0, 1) $$;
+"""
+
+
+def test_all_is_distributed_once_and_what_is_delegated_keeps_no_plan(connection: Connection) -> None:
+    """Each function that is delegated has its command."""
+    with connection.transaction(force_rollback=True):
+        connection.execute(CITUS)
+        made = connection.execute(
+            "select relname from pg_class "
+            "where relnamespace = 'sepu'::regnamespace and relkind = 'r' and relname <> 'probe' "
+            "union all select proname from pg_proc where pronamespace = 'sepu'::regnamespace order by 1"
+        ).fetchall()
+        assert statements.run(connection, "read_undistributed").fetchall() == made
+        for _ in range(2):
+            connection.execute(statements.distribution())
+        assert statements.run(connection, "read_undistributed").fetchall() == []
+        custom = connection.execute(
+            "select proname from pg_proc where 'plan_cache_mode=force_custom_plan' = any (proconfig)"
+        ).fetchall()
+    assert {name for (name,) in custom} == delegated_commands("").keys()
 
 
 @pytest.mark.parametrize("name", statements.parse([ONLY_ON_A_CLUSTER.read_text("utf-8")]))

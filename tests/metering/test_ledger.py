@@ -203,6 +203,11 @@ def test_probes_wait_for_nobody_and_take_no_more_space(session: OpenSession, con
     for _ in range(300):
         assert holds_migrations(connection.execute(probe).fetchall())
     assert connection.execute(size).fetchone() == before
+    spilled: list[str | None] = []
+    connection.add_notice_handler(lambda notice: spilled.append(notice.message_primary))
+    connection.execute("set log_temp_files = 0; set client_min_messages = log")
+    assert holds_migrations(connection.execute(probe).fetchall())
+    assert any(line and line.startswith("temporary file: ") for line in spilled), "it finds out that the disk is full"
     connection.execute("set lock_timeout = '1ms'")
     hanging = session()
     hanging.execute("begin")

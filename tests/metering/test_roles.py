@@ -35,19 +35,8 @@ from sepu.database.roles import (
 from sepu.errors import SepuError
 
 TABLES = (
-    *(
-        "plan",
-        "plan_limit",
-        "plan_allowance",
-        "account",
-        "account_now",
-        "change",
-        "key_secret",
-        "api_key",
-        "usage",
-        "usage_day",
-        "adjustment",
-    ),
+    *("plan", "plan_limit", "plan_allowance", "account", "account_now", "change", "key_secret", "api_key", "usage"),
+    *("usage_day", "adjustment"),
     *("stored_result", "request_rate", "receipt", "quota_event", "event_delivery", "migration", "audit_run", "probe"),
 )
 SERVES = {
@@ -371,6 +360,7 @@ def test_a_role_has_no_privilege_but_those_of_its_purpose(empty_url: str, role: 
         grant(empty, role, purpose)
         try:
             assert [right for right in read_open_rights(empty) if right.is_here] == []
+            assert names(empty, "select '' where has_database_privilege('pg_monitor', current_database(), 'connect')")
             with connect(make_conninfo(empty_url, user=role)) as session:
                 assert callable_by(empty, role) == CALLS.get(purpose, set())
                 assert set(session.execute(HOLDS).fetchall()) == GRANTED[purpose]
@@ -420,6 +410,10 @@ def test_what_only_a_superuser_can_close(empty_url: str, role: str) -> None:
         with connect(as_owner) as session:
             assert [right for right in read_open_rights(session) if right.is_here] == []
         assert invoke(*command).stderr == ""
+        empty.execute(f"alter role {served} reset temp_file_limit".encode())  # another role's does not count
+        empty.execute(sql.SQL("alter role {} set temp_file_limit = '1GB'").format(owner))
+        (right,) = (right for right in read_open_rights(empty) if right.is_here)
+        assert (right.role, right.what) == (f"{role}-served", "temporary files")
         empty.execute(sql.SQL("reassign owned by {} to sepu").format(owner))
         empty.execute(sql.SQL("drop owned by {}").format(owner))
         empty.execute(f"drop owned by {served}; drop role {served}".encode())
@@ -442,6 +436,13 @@ def test_who_holds_locks_is_named(empty_url: str, role: str, monkeypatch: pytest
             assert (done.returncode, named["role"]) == (1, role)
             empty.execute(named["repair"].encode())
         until(lambda: lock_holders(empty) == [])  # the session ends after the answer
+        with connect(make_conninfo(empty_url, user=role)) as session:
+            empty.execute("create table public.own (); grant insert on public.own to public")
+            lock: LiteralString = "savepoint own; insert into public.own default values; "
+            session.execute("begin; " + 900 * lock)
+            assert lock_holders(empty) == []
+            session.execute(101 * lock)
+            assert [holder.pid for holder in lock_holders(empty)] == [session.info.backend_pid]
 
 
 def test_the_embedded_postgres_is_closed(service_url: str) -> None:

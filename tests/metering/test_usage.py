@@ -11,7 +11,7 @@ from sepu.admin.audit import audit
 from sepu.admin.export import check_begun, count_exported, export_usage, why_unfinished
 from sepu.admin.plans import delete_plan, set_plan
 from sepu.admin.prune import prune
-from sepu.admin.usage import days_of_month, nearest_limits
+from sepu.admin.usage import DayAndDayBefore, days_of_month, nearest_limits, read_now, usage_of_two_days
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS
 
@@ -30,6 +30,18 @@ def test_a_lost_day_is_a_difference(connection: Connection, customer: Customer) 
         (found,) = audit(connection).differences
         assert found.account_id == customer.account_id
         assert (found.committed, found.pruned, found.dated, found.days) == (3, 3, 3, days)
+
+
+def test_today_and_yesterday_until_this_time(connection: Connection, customer: Customer) -> None:
+    day, tick = timedelta(days=1), timedelta(microseconds=1)
+    with connection.transaction():
+        now = read_now(connection)
+        today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        times = (today - day - tick, today - day, now - day, now - day + tick, today - tick, today, now)
+        for number, at in enumerate(times):
+            customer.meter(connection, f"key-{number:04}", units=2**number, at=at)
+        used = usage_of_two_days(connection)
+    assert used["color_match"] == DayAndDayBefore(today=32 + 64, yesterday=2 + 4 + 8 + 16, yesterday_by_now=2 + 4)
 
 
 def test_accounts_near_a_limit(connection: Connection, make_customer: MakeCustomer) -> None:
@@ -99,6 +111,20 @@ def test_a_month_that_has_not_begun(connection: Connection) -> None:
             check_begun(connection, period)
 
 
+# As if a transaction were prepared, and a node of a Citus cluster did not answer.
+PREPARED_AND_SILENT = """
+set local allow_system_table_mods = on;
+create or replace view pg_catalog.pg_prepared_xacts as
+select '1'::xid as transaction, 'p-1' as gid, now() as prepared, current_user as owner, current_database() as database;
+update pg_extension set extname = 'citus';
+create function run_command_on_all_nodes(command text, out nodeid integer, out success boolean, out result text)
+returns setof record language plpgsql as $$ begin
+    execute command into result;
+    return query values (1, true, result), (2, false, 'could not connect');
+end $$
+"""
+
+
 def test_a_month_is_not_over_while_a_transaction_of_it_may_run(
     connection: Connection, session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,7 +134,12 @@ def test_a_month_is_not_over_while_a_transaction_of_it_may_run(
     charging = session()
     with charging.transaction():
         pid = charging.info.backend_pid
-        assert [f"of process {pid}" in each for each in export._running(connection, THIS)] == [True]
+        (own,) = export._running(connection, THIS)
+        assert f"of process {pid}" in own
+        with connection.transaction(force_rollback=True):
+            connection.execute(PREPARED_AND_SILENT)
+            others = {"p-1 of process none: it is prepared", "those of node 2: it does not answer"}
+            assert export._running(connection, THIS) == {own, *others}
         assert why_unfinished(connection, LAST) is None, "it began after that month"
         with connection.transaction():  # an owner that may not see when another's transaction began
             connection.execute("create role sepu_blind; grant create on schema sepu to sepu_blind")
