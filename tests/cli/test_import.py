@@ -1,8 +1,8 @@
 """`sepu account import`."""
 
 import csv
-import errno
 import json
+import resource
 import stat
 from pathlib import Path
 
@@ -11,8 +11,6 @@ import pytest
 from jwcrypto.jwk import JWK
 from tests.cli.running import Run, assert_failed, lines, printed
 from tests.keys import admitted
-
-from sepu.admin.import_accounts import NewKey, WantedAccount, import_accounts
 
 PLAN = ("plan", "set", "gold", "--match-limit", "9", "--search-limit", "9", "--requests-per-minute", "9")
 
@@ -132,12 +130,19 @@ def test_a_line_that_cannot_be_made_is_named_and_those_before_stay(run: Run, tmp
     assert [row["externalId"] for row in kept(tmp_path / "keys.csv")] == ["cus_1"]
 
 
-def test_an_account_whose_key_cannot_be_kept_is_not_made(run: Run, connection: psycopg.Connection) -> None:
-    def full(_account: WantedAccount, _key: NewKey) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with pytest.raises(OSError, match="No space left"):
-        list(import_accounts(connection, [WantedAccount(2, "cus_1", "standard")], [], full))
+def test_an_account_whose_key_cannot_be_kept_is_not_made(run: Run, tmp_path: Path) -> None:
+    file, keys = tmp_path / "customers.csv", tmp_path / "keys.csv"
+    file.write_text("externalId\ncus_1\n")
+    header = "externalId,accountId,keyId,apiKey,thumbprint,receipt\n"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for room in (0, 20):  # as on a full disk: nothing is written, or part of a line
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(header) + room, limits[1]))
+        try:
+            done = run("account", "import", str(file), "--keys-file", str(keys))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert_failed(done, "the account was not made")
+        assert keys.read_text() == header
     assert lines(run("account", "list", "--json")) == []
 
 
