@@ -319,10 +319,11 @@ def test_no_customer_sees_a_name(ledger_url: str, connection: psycopg.Connection
 def test_an_account_is_erased_when_the_operator_says_so(run: Run, connection: psycopg.Connection) -> None:
     account = created(run, "--name", NAME, "--external-id", "cus_1")
     account_id = account["accountId"]
-    charge(connection, account["apiKey"], "order-0001", 1900, datetime.now(UTC))
+    charge(connection, account["apiKey"], "order-0001", 2000, datetime.now(UTC))
+    month = f"{datetime.now(UTC):%Y-%m}"
+    run("credit", "add", "cus_1", "color_match", "100", "--month", month, "--reason", "outage")
     done = run("account", "erase", "cus_1", given="n\n")
     assert (done.returncode, "cannot be undone" in done.stderr) == (1, True)
-    month = f"{datetime.now(UTC):%Y-%m}"
     assert f"sepu: to bill for {month}, external id cus_1: 1900 of color_match, 0 of color_search\n" in done.stderr
     assert lines(run("top", "--json")) != []
     done = run("account", "erase", "cus_1", "--yes", "--json")

@@ -441,10 +441,11 @@ def test_other_readers_find_each_colour_that_was_written(given: list[tuple[str, 
     assert [json.loads(line)["hex"] for line in written["jsonl"].splitlines()] == every
     for name, delimiter in (("csv", ","), ("tsv", "\t")):
         assert [row["hex"] for row in csv.DictReader(io.StringIO(written[name]), delimiter=delimiter)] == every
-    for name, wrapper in (("css", None), ("tailwind", "theme")):
+    for name, wrapper, prefix in (("css", None, "--"), ("tailwind", "theme", "--color-")):
         declared = in_style_sheet(written[name], wrapper)
         assert [value for _, value in declared] == once
         assert len(dict(declared)) == len(once), "a later one would hide one before"
+        assert all(variable.startswith(prefix) for variable, _ in declared)
     tokens = [pair for pair in json.loads(written["tokens"]).items() if not pair[0].startswith("$")]
     assert [token["$value"]["hex"].upper() for _, token in tokens] == once
     assert [each.get("fill") for each in ElementTree.fromstring(written["svg"]).iterfind(".//{*}rect")] == once

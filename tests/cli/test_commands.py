@@ -25,6 +25,7 @@ from tests.harness.serving import SEPU, serving
 
 import sepu
 from sepu.admin import accounts
+from sepu.admin.audit import Audit
 from sepu.admin.keys import IssuedKey
 from sepu.cli.commands import commands
 from sepu.cli.output import REMEDIES
@@ -212,7 +213,11 @@ def test_an_audit_for_prometheus(run: Run, connection: psycopg.Connection, tmp_p
     assert started <= gauges()["sepu_audit_timestamp_seconds"] <= time.time()
     with_a_difference(connection)
     assert run(*audit).returncode == 1
-    assert gauges()["sepu_audit_differences"] == 1
+    assert (gauges()["sepu_audit_differences"], gauges()["sepu_audit_outdated_nodes"]) == (1, 0)
+    with pytest.MonkeyPatch.context() as patched:  # as on Citus, which is not here
+        patched.setattr("sepu.cli.audit.audited", lambda _connection: Audit(0, 0, 0, (), ("node-1",)))
+        assert run(*audit).returncode == 1
+    assert (gauges()["sepu_audit_differences"], gauges()["sepu_audit_outdated_nodes"]) == (0, 1)
     before = file.read_text()
     absent = run(*audit, SEPU_DATABASE_URL=NOWHERE)
     assert_failed(absent, "cannot be reached", status=2)

@@ -369,10 +369,10 @@ def test_an_endpoint_is_tried_and_nothing_stored(events: Events, monkeypatch: py
     monkeypatch.setattr("sepu.limits.webhooks.ANSWER_SECONDS", 0.5)
     trying = ("events", "try", *events.delivering[2:], "--json")
 
-    def tried(**database: str) -> tuple[int, int | None, str | None]:
+    def tried(least: int = 0, **database: str) -> tuple[int, int | None, str | None]:
         done = events.run(*trying, **database)
         shown = json.loads(done.stdout)
-        assert 0 <= shown.pop("milliseconds") < 5000
+        assert least <= shown.pop("milliseconds") < 5000
         return done.returncode, shown["status"], shown["error"]
 
     assert tried(SEPU_DATABASE_URL="host=nowhere.invalid") == (0, 204, None)
@@ -384,7 +384,7 @@ def test_an_endpoint_is_tried_and_nothing_stored(events: Events, monkeypatch: py
     assert tried() == (1, 302, "HTTP 302")
     assert len(events.hooks.received) == 2, "it is not followed"
     let_go = events.hang()
-    assert tried() == (1, None, "no answer in time")
+    assert tried(400) == (1, None, "no answer in time")
     let_go.set()
     silent = events.run("events", "try", "--url", f"http://127.0.0.1:{free_port()}", *events.delivering[4:])
     assert "check the host, the port, the certificate" in silent.stderr
@@ -446,6 +446,7 @@ def test_a_prune_forgets_old_deliveries_and_keeps_the_events(events: Events) -> 
     events.customer()
     long_ago = "update sepu.quota_event set crossed_at = now() - interval '91 days' where threshold < 100"
     events.connection.execute(long_ago)
+    assert printed(events.run("prune", "--older-than-days", "92", "--json"))["deliveries"] == 0
     assert printed(events.run("prune", "--json"))["deliveries"] == 2
     assert [event.state for event in list_events(events.connection)] == [None, None, "due"]
     head, *listed = text(events.run("events", "list")).splitlines()

@@ -129,14 +129,15 @@ def test_a_range_that_cannot_be_credited_is_refused(
     ago = outage("36d", "34d")
     due, fixed = run(*ago, "--dry-run").stderr.splitlines()
     assert due == "sepu: due: 5 of color_match"
-    assert_failed(run(*ago), "credit twice; give instants: --since 20", status=2)
+    days = [f"{now - timedelta(days=days):%Y-%m-%d}" for days in (41, 37, 33)]
+    for times in (("36d", "34d"), ("36d", days[2]), (days[1], "34d")):
+        assert_failed(run(*outage(*times)), "credit twice; give instants: --since 20", status=2)
     assert run(*outage(*fixed.split()[-3::2]), "--dry-run").stderr.splitlines() == [due]
     assert_failed(run(*outage("2026-03-31", "2026-03-31")), "nothing lies between them", status=2)
     assert_failed(run(*outage("2026-03-30", "2026-03-31", "--reason", "a\nb")), "a reason has 1 to 1000")
     nothing = run(*outage("2026-03-30", "2026-03-31"))
     assert (nothing.stdout, nothing.stderr) == ("", "sepu: nothing that was charged in this range can be credited\n")
 
-    days = [f"{now - timedelta(days=days):%Y-%m-%d}" for days in (41, 37, 33)]
     adjust = admin.adjust_usage
 
     def lost(*arguments: Any, **given: Any) -> admin.Adjustment:

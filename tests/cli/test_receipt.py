@@ -57,7 +57,9 @@ def test_a_rotation_from_both_sides(run: Run, pair: Pair, account_id: str, tmp_p
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_an_accounts_first_key_is_a_receipt_that_can_be_printed_again(run: Run, pair: Pair, form: list[str]) -> None:
-    done = run("account", "create", "--external-id", "cus_1", "--public-key", pair.public, *form)
+    ends = "2099-01-01T00:00:00Z"
+    named = ("--external-id", "cus_1", "--expires-at", ends)
+    done = run("account", "create", *named, "--public-key", pair.public, *form)
     assert "sepu_" not in done.stdout, "nobody but the customer sees the key"
     remark = f"sepu: the public key's thumbprint is {pair.thumbprint}; the customer must confirm"
     assert done.stderr == "" if form else done.stderr.startswith(remark)
@@ -68,29 +70,30 @@ def test_an_accounts_first_key_is_a_receipt_that_can_be_printed_again(run: Run, 
     assert_failed(run("receipt", "open", pair.private, given=done.stdout), "this is not a receipt")
     (key,) = lines(run("key", "list", "cus_1", "--json"))
     assert (key["keyId"], key["state"], key["expiresAt"]) == (made["keyId"], "valid", None)
+    assert made["expiresAt"] == key["accountExpiresAt"] == ends
     again = run("key", "rotate", "cus_1", "--public-key", pair.public)
     assert again.stdout.strip() == made["receipt"]
 
 
 def test_a_rotation_can_be_previewed(run: Run, pair: Pair, account_id: str) -> None:
-    soon, later = (
-        printed(run("key", "issue", account_id, "--expires-at", end, "--json"))["keyId"] for end in ("1d", "30d")
+    soon, later, shop = (
+        printed(run("key", "issue", account_id, "--expires-at", end, "--json"))["keyId"] for end in ("1d", "30d", "40d")
     )
     run("key", "revoke", printed(run("key", "issue", account_id, "--json"))["keyId"])
-    before = run("key", "list", account_id, "--json").stdout
-    rotate = ("key", "rotate", account_id, "--public-key", pair.public, "--grace", "7d")
-    shown = run(*rotate, "--dry-run", "--json")
-    assert (shown.returncode, shown.stderr) == (0, "sepu: nothing was changed\n")
-    assert run("key", "list", account_id, "--json").stdout == before
-    listed = {row["keyId"]: row["wouldExpireAt"] for row in map(json.loads, shown.stdout.splitlines())}
-    made = printed(run(*rotate, "--json"))
-    after = {row["keyId"]: row["expiresAt"] for row in lines(run("key", "list", account_id, "--json"))}
-    unchanged = {row["keyId"]: row["expiresAt"] for row in map(json.loads, before.splitlines())}
-    assert listed.keys() == {key for key in unchanged if unchanged[key] != after[key]}
-    assert soon not in listed
-    assert later in listed
-    assert run(*rotate, "--dry-run").stderr == "sepu: no key would expire earlier\nsepu: nothing was changed\n"
-    assert made["repeated"] is False
+    for given, count in ((shop, 1), (account_id, 3)):  # then also the one that replaced it
+        before = run("key", "list", account_id, "--json").stdout
+        rotate = ("key", "rotate", given, "--public-key", pair.public, "--grace", "7d", "--rotation-id", given)
+        shown = run(*rotate, "--dry-run", "--json")
+        assert (shown.returncode, shown.stderr) == (0, "sepu: nothing was changed\n")
+        assert run("key", "list", account_id, "--json").stdout == before
+        listed = {row["keyId"]: row["wouldExpireAt"] for row in map(json.loads, shown.stdout.splitlines())}
+        made = printed(run(*rotate, "--json"))
+        after = {row["keyId"]: row["expiresAt"] for row in lines(run("key", "list", account_id, "--json"))}
+        unchanged = {row["keyId"]: row["expiresAt"] for row in map(json.loads, before.splitlines())}
+        assert listed.keys() == {key for key in unchanged if unchanged[key] != after[key]}
+        assert (soon in listed, later in listed, len(listed)) == (False, given == account_id, count)
+        assert run(*rotate, "--dry-run").stderr == "sepu: no key would expire earlier\nsepu: nothing was changed\n"
+        assert made["repeated"] is False
 
 
 def test_a_first_key_for_a_wrong_public_key_makes_no_account(run: Run, pair: Pair) -> None:
@@ -137,7 +140,6 @@ def test_a_key_pairs_files(run: Run, pair: Pair, tmp_path: Path) -> None:
     private = json.loads(Path(pair.private).read_text())
     public = json.loads(Path(pair.public).read_text())
     assert stat.S_IMODE(Path(pair.private).stat().st_mode) == 0o600
-    assert not public.keys() & {"d", "p", "q", "dp", "dq", "qi"}
     assert public.items() <= private.items()
     assert jwk.JWK(**private).thumbprint() == public["kid"]
 
@@ -148,6 +150,8 @@ def test_a_key_pairs_files(run: Run, pair: Pair, tmp_path: Path) -> None:
     assert list(fourth) == ["thumbprint", "privateFile", "publicFile", "publicKey"]
     assert fourth["publicFile"] is None
     assert fourth["publicKey"]["kid"] == fourth["thumbprint"]
+    for each in (public, shown, fourth["publicKey"]):
+        assert not each.keys() & {"d", "p", "q", "dp", "dq", "qi"}
 
 
 def test_no_file_is_overwritten(run: Run, pair: Pair, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, chdir, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +130,7 @@ def test_the_first_start_prints_a_key_and_curls_that_work(state_dir: Path, where
         beside = json_of(process("usage", account_id, "--json", "--state-dir", str(state_dir)))
         assert [meter["committed"] for meter in beside["usage"]] == [1, 1]
 
-    with serve(state_dir, *arguments, stop=signal.SIGTERM) as printed_again:
+    with chdir(state_dir.parent), serve(Path(state_dir.name), *arguments, stop=signal.SIGTERM) as printed_again:
         assert api_key not in printed_again
         assert curls(printed_again) == []
         (line,) = re.findall(r"^ +(\S*sepu key issue .*)$", printed_again, re.MULTILINE)

@@ -61,6 +61,7 @@ def test_a_list_that_cannot_be_printed_fails(ledger_url: str, issued: IssuedKey)
     for words in ("account list", f"key list {issued.account_id} --csv", "list --format css"):
         assert_failed(redirected(ledger_url, words, "> /dev/full"), "No space left on device")
     assert_failed(redirected(ledger_url, "match c83c23", ">&-"), "standard output is closed")
+    assert_failed(redirected(ledger_url, "audit", "> /dev/full"), "No space left on device", status=2)
 
 
 def test_an_event_that_was_not_printed_is_not_delivered(connection: psycopg.Connection, ledger_url: str) -> None:

@@ -23,7 +23,8 @@ def seeded(database_url: str, migrated: str, tmp_path_factory: pytest.TempPathFa
 @pytest.fixture(scope="package")
 def started(database_url: str, migrated: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     """A console that connects to the database `console` for each page."""
-    options = "--allowed-hosts", "console.example, Other.Example"
+    # 127.1 is 127.0.0.1, under a name that only --host allows.
+    options = "--host", "127.1", "--allowed-hosts", "console.example, Other.Example"
     directory = tmp_path_factory.mktemp("console")
     with empty_database(database_url, migrated, "console") as url, running.console(url, directory, *options) as found:
         yield found

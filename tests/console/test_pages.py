@@ -206,7 +206,7 @@ def test_the_audits_last_verdict(empty: Console, owner: psycopg.Connection) -> N
     assert "never audited" in empty.page("/")
     issued = accounts.create_account(owner, "standard")
     record_audit(owner, audit(owner))
-    for host in ("localhost:1", "LOCALHOST", "127.0.0.1", "[::1]:9", "console.example", "other.example"):
+    for host in ("localhost:1", "LOCALHOST", "127.0.0.1", "[::1]:9", "127.1", "console.example", "other.example"):
         assert empty.get("/", host=host).status == 200, "its own names are known"
     assert "It adds up: 0 counters, 0 stored results" in plain(empty.page("/"))
     owner.execute("insert into sepu.usage values (%s, %s, 'color_match', 7)", (issued.account_id, THIS))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sepu.cli.demo_account import DEMO_LIMITS, DEMO_PLAN, DEMO_REQUESTS_PER_MINUTE
+from sepu.cli.events import _COUNT_SECONDS
 from sepu.console.pages import DAILY_IS_OLD
 from sepu.database import statements
 from sepu.http.errors import ERRORS
@@ -160,7 +161,10 @@ NAMED = {
         f"{connections.IDLE_SECONDS} s",
     ],
     "deploy/postgres/sepu.conf": [f"{SESSIONS} connections"],
-    "deploy/prometheus/alerts.yml": [f"sepu_audit_timestamp_seconds > {DAILY_IS_OLD // timedelta(hours=1)} * 3600"],
+    "deploy/prometheus/alerts.yml": [
+        f"sepu_audit_timestamp_seconds > {DAILY_IS_OLD // timedelta(hours=1)} * 3600",
+        f"sepu_events_timestamp_seconds > {10 * _COUNT_SECONDS}",  # ten counts were missed
+    ],
 }
 
 

@@ -189,8 +189,9 @@ def test_what_a_role_may_do_beyond_its_purpose_is_found(empty_url: str, role: st
                 (found,) = not_of_purpose(empty)
                 assert (found.role, found.what) == (of, what)
                 done = invoke("db", "check", "--json", SEPU_DATABASE_URL=empty_url)
-                assert (of, what) in {
-                    (one["role"], one["setting"]) for one in map(json.loads, done.stdout.splitlines())
+                told = [json.loads(line) for line in done.stdout.splitlines()]
+                assert (of, what, found.value, found.needed) in {
+                    (one["role"], one["setting"], one["value"], one["needed"]) for one in told
                 }
                 for statement in found.statements:
                     empty.execute(statement.encode())
