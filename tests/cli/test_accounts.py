@@ -17,7 +17,7 @@ from tests.harness.processes import running, until
 from tests.harness.serving import SEPU, serving
 from tests.keys import admitted, holder_of, made_up_key
 
-from sepu.admin import accounts
+from sepu.admin import accounts, erase
 from sepu.admin.keys import IssuedKey, change_key, issue_key
 
 NAME = "Silk & Co. 丝绸"
@@ -193,6 +193,7 @@ def test_keys_share_the_limits_of_their_account(run: Run) -> None:
     )
 
 
+@pytest.mark.parametrize("zone", ["America/St_Johns"], indirect=True)  # where a UTC day begins the day before
 def test_a_keys_names_and_its_last_use(run: Run, connection: psycopg.Connection) -> None:
     account = created(run, "--external-id", "cus_1")
     used = printed(run("key", "issue", "cus_1", "--name", "web shop", "--external-id", "k-1", "--json"))
@@ -365,16 +366,20 @@ def test_an_account_that_was_never_used_can_be_deleted(run: Run, connection: psy
     [(date(2026, 3, 1), "2026-02"), (date(2026, 3, 31), "2026-02"), (date(2026, 1, 31), "2025-12")],
 )
 def test_the_month_before_any_day(
-    connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, today: date, last: str
+    connection: psycopg.Connection, issued: IssuedKey, monkeypatch: pytest.MonkeyPatch, today: date, last: str
 ) -> None:
+    connection.execute("update sepu.account set created_at = '2023-01-01'")
     monkeypatch.setattr(accounts, "value", lambda *_: today)
     assert accounts._parameters(connection, {})["last"] == last
+    monkeypatch.setattr(erase, "read_today", lambda *_: today)
+    billed = [month.period for account in erase.last_bill(connection, issued.account_id) for month in account.usage]
+    assert list(dict.fromkeys(billed)) == [last, f"{today:%Y-%m}"]
 
 
 def test_largest_and_quiet_accounts_and_parts_of_names(run: Run, connection: psycopg.Connection) -> None:
     now, made = datetime.now(UTC), []
     for name, this, last in (("Silk north", 5, 10), ("Silk south", 0, 4), ("Tea", 7, 0)):
-        issued = accounts.create_account(connection, "standard", name)
+        issued = accounts.create_account(connection, "standard", name, f"cus_{this}")
         for at, units in ((now, this), (now.replace(day=1) - timedelta(days=1), last)):
             if units:
                 charge(connection, issued.api_key, f"key-of-{at:%Y-%m}", units, at)
@@ -387,6 +392,8 @@ def test_largest_and_quiet_accounts_and_parts_of_names(run: Run, connection: psy
     assert found("--sort", "match-change") == [0, 1, 2]
     assert found("--sort", "name", "--limit", "2") == [0, 1]
     text(run("grant", "add", made[1], "color_match", "5", "--reason", "Trade fair"))  # makes a counter
+    for column, order in (("created", [0, 1, 2]), ("externalId", [1, 0, 2])):
+        assert (found("--sort", column), found("--sort", column, "--desc")) == (order, order[::-1])
     assert found("--quiet") == [1]
     with connection.transaction():
         sums = accounts.sum_accounts(connection, search="silk")

@@ -13,6 +13,7 @@ from tests.cli.running import Run, assert_failed, lines, printed
 from tests.keys import holder_of
 
 from sepu.admin import accounts
+from sepu.admin.erase import erase_account
 from sepu.admin.keys import issue_key
 from sepu.cli.demo_account import greet
 from sepu.metering.key_format import Credential, idempotency_key_hash
@@ -103,9 +104,10 @@ def test_an_option_that_would_do_nothing_is_refused(run: Run, holder: Credential
 
 
 def test_a_request_of_another_account_is_named_as_such(
-    run: Run, charged: Credential, connection: psycopg.Connection
+    run: Run, charged: Credential, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    issued = accounts.create_account(connection, "standard", external_id="cus_other")
+    made = accounts.create_account(connection, "standard", external_id="cus_other")
+    charge(connection, made.api_key, "order-0001", 1, datetime.now(UTC))
     done = run("charges", "cus_other", "--request", request_id(2), "--json")
     other = json.loads(done.stdout)
     assert (other["outcome"], other["reason"], other["accountId"]) == (
@@ -114,11 +116,11 @@ def test_a_request_of_another_account_is_named_as_such(
     assert done.stderr == ""
     found = printed(run("charges", "--request", request_id(2), "--json"))
     assert (found["outcome"], found["accountId"], found["units"]) == ("charged", charged.account_id, 2)
-    charge(connection, issued.api_key, "order-0001", 1, datetime.now(UTC))
-    assert run("account", "erase", "cus_other", "--yes").returncode == 0
+    monkeypatch.setattr("sepu.admin.erase.time.sleep", lambda _seconds: None)
+    erase_account(connection, "cus_other")
     done = run("charges", "--request", request_id(9), "--json")
-    assert json.loads(done.stdout)["outcome"] == "not_charged", "although an erased account has pruned results"
-    assert "sepu charges ACCOUNT --request … --log FILE" in done.stderr
+    assert json.loads(done.stdout)["outcome"] == "not_charged", "although results were erased"
+    assert "sepu charges ACCOUNT --request … --log FILE; those of erased accounts are gone" in done.stderr
     for options in ((), ("--log", "-"), ("--duplicates",)):
         assert "give an ACCOUNT" in run("charges", *options).stderr
 
@@ -193,10 +195,15 @@ def test_a_log_is_judged(
 
 @pytest.mark.parametrize(
     ("status", "error", "outcome"),
-    [(499, "a_code", "not_charged"), (500, "internal_error", "unknown"), (503, "usage_commit_failed", "unknown")],
+    [
+        (200, None, "charged"),
+        (499, "a_code", "not_charged"),
+        (500, "internal_error", "unknown"),
+        (503, "usage_commit_failed", "unknown"),
+    ],
 )
-def test_a_failure_in_a_pruned_month_may_have_been_charged(
-    run: Run, charged: Credential, connection: psycopg.Connection, status: int, error: str, outcome: str
+def test_what_is_known_of_a_request_in_a_pruned_month(
+    run: Run, charged: Credential, connection: psycopg.Connection, status: int, error: str | None, outcome: str
 ) -> None:
     connection.execute("update sepu.usage set pruned = 1")
     log = json.dumps(entry(charged, 9, 9, time=f"{datetime.now(UTC):%Y-%m}-01T00:00:00Z", status=status, error=error))
@@ -256,3 +263,5 @@ def test_duplicates_are_charges_for_one_input_shortly_after_each_other(
     assert done.stderr.endswith("units charged for an input again: 3 of color_match\n")
     assert run("charges", ACCOUNT, "--duplicates", "--within", "2").stdout == ""
     assert run("charges", ACCOUNT, "--duplicates", "--within", "44640").stderr.endswith(" again: 4 of color_match\n")
+    for choice in (("--within", "2"), ("--until", found["createdAt"])):
+        assert run("charges", ACCOUNT, "--duplicates", *choice).stdout == ""

@@ -30,7 +30,7 @@ from tests.metering.conftest import Customer
 
 from sepu import limits
 from sepu.admin import accounts
-from sepu.admin.events import _MAX_RETRY_AFTER_SECONDS, claim_events, list_events, postpone_delivery
+from sepu.admin.events import claim_events, list_events, postpone_delivery
 from sepu.admin.plans import set_plan
 from sepu.database.migrate import migrate
 from sepu.database.opening import connect
@@ -69,7 +69,7 @@ class Events:
         return printed(self.run("events", "status", "--json"))
 
     def all_delivered(self) -> bool:
-        return {event.state for event in list_events(self.connection)} == {"delivered"}
+        return {(event.state, event.last_error) for event in list_events(self.connection)} == {("delivered", None)}
 
     def sent(self, customer: Customer) -> list[int]:
         """The thresholds that the endpoint received."""
@@ -165,8 +165,7 @@ def test_what_fails_is_tried_again_and_those_behind_it_wait(events: Events) -> N
     events.make_due()
     assert events.deliver() == ""
     assert events.sent(customer) == [80, 80, 95, 100]
-    left = {(event.state, event.due_at, event.last_error) for event in list_events(events.connection)}
-    assert left == {("delivered", None, None)}
+    assert events.all_delivered()
 
 
 def test_after_the_last_attempt_it_is_dead_until_retried(events: Events) -> None:
@@ -255,7 +254,7 @@ def test_the_times_between_attempts_grow(events: Events) -> None:
 
 def test_an_endpoint_may_ask_for_a_longer_wait_up_to_a_bound(events: Events) -> None:
     events.customer(8)
-    for asked, wait in ((4000, 4000), (10**9, _MAX_RETRY_AFTER_SECONDS)):
+    for asked, wait in ((86_400, 86_400), (10**9, 86_400)):
         (event,) = claim_events(events.connection)
         assert postpone_delivery(events.connection, event, "HTTP 503", retry_after=asked) == wait
         events.make_due()
@@ -272,14 +271,14 @@ def test_a_late_answer_after_a_lost_claim_changes_nothing(events: Events) -> Non
 
 
 def test_one_of_two_deliverers_claims_a_due_event(events: Events, ledger_url: str) -> None:
-    events.customer(8)
+    first, second = events.customer(8), events.customer(8)
     waits = "select from pg_locks where pid = %s and not granted"
     with connect(ledger_url) as other, ThreadPoolExecutor() as threads:
         with events.connection.transaction():
-            assert len(claim_events(events.connection)) == 1
-            second = threads.submit(claim_events, other)
+            assert [event.account_id for event in claim_events(events.connection, 1)] == [first.account_id]
+            late = threads.submit(claim_events, other, 1)
             until(lambda: events.connection.execute(waits, [other.info.backend_pid]).fetchone() is not None)
-        assert second.result(30) == []
+        assert [event.account_id for event in late.result(30)] == [second.account_id]
 
 
 def test_an_event_of_a_killed_deliverer_is_sent_again(events: Events, program: list[str | Path]) -> None:
@@ -375,8 +374,10 @@ def test_an_endpoint_is_tried_and_nothing_stored(events: Events, monkeypatch: py
         assert least <= shown.pop("milliseconds") < 5000
         return done.returncode, shown["status"], shown["error"]
 
+    began = datetime.now(UTC).replace(microsecond=0)
     assert tried(SEPU_DATABASE_URL="host=nowhere.invalid") == (0, 204, None)
     (got,) = events.hooks.received
+    assert began <= datetime.fromisoformat(got.json["timestamp"]) <= datetime.now(UTC)
     assert (got.json["type"], got.json["data"]) == ("endpoint.tried", {})
     for secret in SECRETS:
         got.verify(secret)

@@ -13,10 +13,19 @@ from tests.cli.running import Run, assert_failed, lines, printed, rows, text
 
 from sepu.admin import accounts
 from sepu.admin import grants_and_credits as admin
+from sepu.admin.grants_and_credits import adjust_usage
 from sepu.admin.keys import IssuedKey
+from sepu.admin.prune import prune
+from sepu.database import statements
 from sepu.errors import SepuError
 
 WHY = ("--reason", "Trade fair")
+
+
+def lost(*arguments: Any, **given: Any) -> admin.Adjustment:
+    """Adjusts the usage, and loses the connection before the answer."""
+    adjust_usage(*arguments, **given)
+    raise psycopg.OperationalError("server closed the connection unexpectedly")
 
 
 @pytest.fixture
@@ -38,6 +47,7 @@ def test_what_is_added_is_printed_and_listed(run: Run) -> None:
         (-100, month, "Trade fair"),
     ]
     assert [row["units"] for row in rows(run("grant", "list", "--month", month, "--csv"))] == ["500", "-100"]
+    assert lines(run("grant", "list", "--month", "2026-01", "--json")) == []
     head, first, _ = text(run("grant", "list")).splitlines()
     assert head.split() == ["on", "account", "period", "meter", "units", "operator", "reason"]
     assert "Silk & Co." in first
@@ -138,24 +148,27 @@ def test_a_range_that_cannot_be_credited_is_refused(
     nothing = run(*outage("2026-03-30", "2026-03-31"))
     assert (nothing.stdout, nothing.stderr) == ("", "sepu: nothing that was charged in this range can be credited\n")
 
-    adjust = admin.adjust_usage
-
-    def lost(*arguments: Any, **given: Any) -> admin.Adjustment:
-        adjust(*arguments, **given)
-        raise psycopg.OperationalError("server closed the connection unexpectedly")
-
     with monkeypatch.context() as patched:
         patched.setattr(admin, "adjust_usage", lost)
         assert_failed(
             run(*outage(days[1], days[2])), "server closed the connection", "run this again, and none is credited twice"
         )
     assert run(*outage(days[1], days[2])).stderr == "sepu: repeated: 5 of color_match\n"
-    text(run("prune", "--older-than-days", "38"))
-    assert_failed(run(*outage(days[0], days[2])), "5 units of these days have no results any more")
+
+    def after_prune(*arguments: Any, **given: Any) -> Any:
+        list(prune(connection, 38))
+        return statements.run(*arguments, **given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(admin, "run", after_prune)
+        assert_failed(run(*outage(days[0], days[2])), "5 units of these days have no results any more")
     pruned = f"{now - timedelta(days=40):%Y-%m-%d}"
     assert_failed(run(*outage(pruned, days[2])), "5 units of these days have no results any more")
     assert_failed(run(*outage(f"{pruned}T23:59:59Z", days[2])), "5 units of these days have no results any more")
     assert "nothing that was charged" in run(*outage(days[0], pruned)).stderr
+    other = accounts.create_account(connection, "standard", external_id="cus_2")
+    charge(connection, other.api_key, "order-0001", 7, now - timedelta(days=35))
+    assert run(*outage(days[0], days[2]), "cus_2").stderr == "sepu: credited: 7 of color_match\n"
     assert run(*outage(days[1], days[2])).stderr == "sepu: repeated: 5 of color_match\n"
 
 
@@ -172,12 +185,6 @@ def test_a_range_is_settled_from_an_exact_instant_on(
 
 @pytest.mark.usefixtures("customer")
 def test_a_lost_connection_tells_the_id_that_adds_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    adjust = admin.adjust_usage
-
-    def lost(*arguments: Any, **given: Any) -> admin.Adjustment:
-        adjust(*arguments, **given)
-        raise psycopg.OperationalError("server closed the connection unexpectedly")
-
     command = ("grant", "add", "cus_1", "color_match", "500", *WHY)
     with monkeypatch.context() as patched:
         patched.setattr(admin, "adjust_usage", lost)

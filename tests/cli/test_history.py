@@ -134,7 +134,9 @@ def test_the_history_of_an_account_and_of_all(run: Run, connection: psycopg.Conn
 def test_an_operator_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEPU_OPERATOR", "\u202e" + "x" * 200)
     assert operator_name() == "?" + "x" * 99
-    monkeypatch.setenv("SEPU_OPERATOR", "")
+    monkeypatch.setenv("SEPU_OPERATOR", " Ada\r\n")
+    assert operator_name() == "Ada"
+    monkeypatch.setenv("SEPU_OPERATOR", " ")
     monkeypatch.setattr("getpass.getuser", Mock(side_effect=KeyError("uid not found")))
     assert operator_name().startswith("uid ")
 

@@ -39,7 +39,8 @@ def test_an_import_and_its_repetition(
     keys = tmp_path / "keys.csv"
     command = ("account", "import", str(customers), "--keys-file", str(keys), "--json")
     dry = run("account", "import", str(customers), "--dry-run", "--json")
-    assert [line["outcome"] for line in map(json.loads, dry.stdout.splitlines())] == ["made"] * 3
+    made = [json.loads(line) for line in dry.stdout.splitlines()]
+    assert [(line["outcome"], line["accountId"]) for line in made] == [("made", None)] * 3
     assert dry.stderr == (
         "sepu: 2098-12-31 is taken to its end in UTC: 2099-01-01T00:00:00Z\n"
         "sepu: accounts: made 3, exists 0, differs 0\n"

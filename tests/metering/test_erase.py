@@ -1,7 +1,9 @@
 """Erasing beyond the model: nothing remains in any other table, or of requests under way."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 from psycopg import Connection
@@ -12,6 +14,7 @@ from sepu.admin import accounts
 from sepu.admin.audit import audit
 from sepu.admin.erase import erase_account
 from sepu.admin.grants_and_credits import adjust_usage
+from sepu.admin.history import list_changes
 from sepu.admin.keys import change_key, issue_key
 from sepu.admin.prune import prune
 from sepu.admin.receipts import new_private_key, public_key
@@ -24,9 +27,11 @@ KEPT = {"account", "adjustment", "change", "usage"}
 
 
 @pytest.fixture(autouse=True)
-def no_call_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Skips the wait for calls under way: there are none."""
-    monkeypatch.setattr("sepu.admin.erase.time.sleep", lambda _seconds: None)
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Skips the waits for calls under way, because there are none, and lists their seconds."""
+    skipped: list[float] = []
+    monkeypatch.setattr("sepu.admin.erase.time", SimpleNamespace(sleep=skipped.append))  # others sleep too
+    return skipped
 
 
 def rows_of(connection: Connection, account_id: str) -> dict[str, str]:
@@ -43,7 +48,7 @@ def rows_of(connection: Connection, account_id: str) -> dict[str, str]:
 
 
 def test_nothing_of_the_customer_is_left(
-    connection: Connection, make_customer: MakeCustomer, monkeypatch: pytest.MonkeyPatch
+    connection: Connection, make_customer: MakeCustomer, monkeypatch: pytest.MonkeyPatch, waits: list[float]
 ) -> None:
     monkeypatch.setattr(limits.retention, "RESULTS", 2)
     customer, other = (make_customer(match_limit=10) for _ in range(2))
@@ -63,6 +68,7 @@ def test_nothing_of_the_customer_is_left(
 
     erased = erase_account(connection, "cus_silk")
     assert (erased.keys, erased.receipts, erased.results) == (2, 1, 3)
+    assert waits == [limits.database.STATEMENT_SECONDS + limits.database.LOCK_SECONDS]
     left = rows_of(connection, customer.account_id)
     assert set(left) == KEPT
     for text in ("silk", customer.credential.key_hash.hex(), "k-silk"):
@@ -70,15 +76,24 @@ def test_nothing_of_the_customer_is_left(
     assert rows_of(connection, other.account_id) == others
 
 
-def test_a_key_that_is_being_issued_is_erased_too(
-    session: OpenSession, connection: Connection, customer: Customer, held_up: HeldUp
+@pytest.mark.parametrize(
+    ("change", "keys"), [(issue_key, 2), (lambda session, whose: accounts.move_account(session, whose, "standard"), 1)]
+)
+def test_a_change_under_way_is_erased_too_and_recorded_once(
+    session: OpenSession,
+    connection: Connection,
+    customer: Customer,
+    held_up: HeldUp,
+    change: Callable[[Connection, str], object],
+    keys: int,
 ) -> None:
-    issuing, erasing = session(), session()
-    issuing.execute("begin")
-    issue_key(issuing, customer.account_id, name="Silk shop")
-    erased = held_up(lambda: erase_account(erasing, customer.account_id), lambda: issuing.execute("commit"))
-    assert erased.keys == 2
+    changing, erasing = session(), session()
+    changing.execute("begin")
+    change(changing, customer.account_id)
+    erased = held_up(lambda: erase_account(erasing, customer.account_id), lambda: changing.execute("commit"))
+    assert erased.keys == keys
     assert "api_key" not in rows_of(connection, customer.account_id)
+    assert list_changes(connection, account_id=customer.account_id)[0].before == {"status": "active"}
 
 
 def test_a_charge_under_way_is_erased_too(
