@@ -8,8 +8,8 @@ from importlib.metadata import Distribution, distribution
 from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5
 
-from cyclonedx.factory.license import LicenseFactory
-from cyclonedx.model import HashType, Property
+from cyclonedx.contrib.license.factories import LicenseFactory
+from cyclonedx.model import HashAlgorithm, HashType, Property
 from cyclonedx.model.bom import Bom, BomMetaData
 from cyclonedx.model.component import Component, ComponentScope, ComponentType
 from cyclonedx.model.lifecycle import LifecyclePhase, PredefinedLifecycle
@@ -79,7 +79,7 @@ def parts(project: Distribution) -> Iterator[Component]:
             version=release["version"],
             bom_ref=f"{project.name}-library@{release['version']}",
             description=f"The library of {release['recordCount']} colours",
-            hashes=[HashType.from_composite_str(f"sha256:{release['librarySha256']}")],
+            hashes=[HashType(alg=HashAlgorithm.SHA_256, content=release["librarySha256"])],
         )
 
 

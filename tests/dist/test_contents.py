@@ -1,17 +1,20 @@
 """Faults of the distributions that `make wheel`, which builds, checks and tries them, does not find."""
 
+import hashlib
 import re
 import runpy
 import subprocess
 import sys
 from email import message_from_bytes
 from email.policy import default
+from importlib.metadata import distribution
 from pathlib import Path
 from sysconfig import get_platform
 
+import build_sbom
 import pytest
 from tests.harness.processes import completed
-from tools.dist import build
+from tools.dist import build, check
 from tools.dist.contents import CLIENT, SEPU, Distribution, tracked
 
 pytestmark = pytest.mark.slow
@@ -56,6 +59,21 @@ def test_the_description_leads_nowhere_that_pypi_has_not(sdists: dict[str, Path]
     assert not re.search(r"!\[|<img\b", text), "a picture"
     targets = ["".join(target) for target in TARGET.findall(text)]
     assert [target for target in targets if not target.startswith("https://")] == []
+
+
+def test_one_fault_is_enough(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    names = ("good", "stray", "bad")
+    for name in names:
+        (tmp_path / name).touch()
+    monkeypatch.setattr(Distribution, "faults", lambda _, file: ["a stray file"] * (file.name == "stray"))
+    monkeypatch.setattr(check, "tools", lambda file: [[f"/bin/{file.name != 'bad'}".lower()], ["/bin/true"]])
+    assert [check.check(SEPU, [tmp_path / name, tmp_path / "good"]) for name in names] == [True, False, False]
+
+
+def test_the_sbom_has_the_hash_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(SEPU.root)
+    [[digest]] = [part.hashes for part in build_sbom.parts(distribution("sepu")) if part.name == "sepu-library"]
+    assert digest.content == hashlib.sha256(Path("data", "release", "library.json").read_bytes()).hexdigest()
 
 
 def test_processes_that_compile_the_core_may_read_setup_py(monkeypatch: pytest.MonkeyPatch) -> None:
