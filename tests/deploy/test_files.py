@@ -15,8 +15,9 @@ from urllib.parse import quote
 
 import click
 import msgspec
+import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from standardwebhooks.webhooks import Webhook
 from tests.endpoint import endpoint
 from tests.harness.processes import completed, running
@@ -96,6 +97,7 @@ def test_containers_can_do_little() -> None:
     assert compose()["networks"][services["postgres"]["networks"][0]] == {"internal": True}
     # Postgres listens on all addresses only in a container; on a machine that would expose it.
     assert "listen_addresses=*" in services["postgres"]["command"]
+    assert "--host=127.0.0.1" in services["postgres"]["healthcheck"]["test"]  # the first start's has only a socket
     settings = (DEPLOY / "postgres" / "sepu.conf").read_text()
     assert not re.search("^(listen_addresses|wal_compression)", settings, re.MULTILINE)
     for name in ("service-1", "service-2"):
@@ -122,13 +124,15 @@ def test_each_role_has_a_user_of_its_own() -> None:
 def test_prometheus_and_grafana_find_what_they_ask() -> None:
     services = compose()["services"]
     scraped = msgspec.yaml.decode((DEPLOY / "prometheus" / "prometheus.yml").read_bytes())["scrape_configs"]
-    targets = {target for job in scraped for one in job["static_configs"] for target in one["targets"]}
-    for target in targets:
+    jobs = {job["job_name"]: {target for one in job["static_configs"] for target in one["targets"]} for job in scraped}
+    for target in set().union(*jobs.values()):
         name, _, port = target.partition(":")
         assert services["prometheus"]["networks"] == services[name]["networks"]
         bind = services[name].get("environment", {}).get("SEPU_METRICS_BIND")
         assert bind in {None, f"0.0.0.0:{port}"}
-    assert {f"service-{number}:9391" for number in (1, 2)} <= targets
+    assert jobs["sepu"] == {f"service-{number}:9391" for number in (1, 2)}
+    asking = [(DEPLOY / name).read_text() for name in ("prometheus/alerts.yml", "grafana/sepu.json")]
+    assert set(re.findall(r'job=\\?"(\w+)', "".join(asking))) == {"sepu"}
     provisioned = DEPLOY / "grafana" / "provisioning"
     (source,) = msgspec.yaml.decode((provisioned / "datasources" / "prometheus.yml").read_bytes())["datasources"]
     assert source["url"] == "http://prometheus:9090"
@@ -155,6 +159,9 @@ def test_the_image_copies_admitted_files() -> None:
             assert (ROOT / path).exists(), path
             assert any(path == one or path.startswith(f"{one}/") for one in admitted), path
     assert (ROOT / "requirements" / "embedded.txt").exists()
+    given = {*re.findall(r"--build-arg (\w+)=", text), *compose()["services"]["service-1"]["build"]["args"]}
+    compiling = text[text.index("\nFROM ") : text.index("pip wheel --no-deps")]
+    assert given == set(re.findall(r"^ARG (\w+)=", compiling, re.MULTILINE))
     final = text[text.rindex("\nFROM ") :]
     assert re.findall(r"^USER (\d+):(\d+)$", final, re.MULTILINE) == [("10001", "10001")]
     assert re.findall(r"^(?:ENTRYPOINT|CMD) \[", final, re.MULTILINE) == ["ENTRYPOINT [", "CMD ["]
@@ -279,6 +286,9 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
         with serving("uvloop", as_owner.replace("sepu_owner", "sepu_service"), workers=1) as server:
             headers = {"Authorization": f"Bearer {issued.api_key}", "Idempotency-Key": "container-1"}
             assert server.request("GET", "/v1/search?q=taohong", headers).status == 200
+        monitor = compose()["services"]["postgres-exporter"]["environment"]["DATA_SOURCE_USER"]
+        with connect(make_conninfo(url, user=monitor, dbname="postgres")) as connection:
+            connection.execute("select pg_ls_waldir()")  # needs pg_monitor
         with connect(as_owner.replace("sepu_owner", "sepu_console")) as connection:
             assert connection.execute("select committed from sepu.usage").fetchall() == [(1,)]
         *arguments, metrics = compose()["services"]["events"]["command"]
@@ -330,6 +340,20 @@ def test_a_role_and_its_service_file_are_made_together_or_not_at_all(tmp_path: P
         assert [path.name for path in tmp_path.iterdir() if ".conf" in path.name] == ["events.conf"]
 
 
+def test_postgres_logs_no_parameters(connection: psycopg.Connection) -> None:
+    logged: list[str] = []
+    connection.add_notice_handler(lambda line: logged.append(f"{line.message_primary} {line.message_detail}"))
+    settings = (DEPLOY / "postgres" / "sepu.conf").read_text()
+    for name, value in re.findall(r"^(log_(?!checkpoints)\w+) = (\w+)$", settings, re.MULTILINE):
+        connection.execute(f"set {name} = '{value}'".encode())
+    connection.execute("set log_min_duration_statement = 0; set client_min_messages = log")
+    connection.execute("select 1 / length(%s)", ["a secret"])
+    with pytest.raises(psycopg.errors.DivisionByZero) as failed:
+        connection.execute("select length(%s) / 0", ["a secret"])
+    assert "select 1 / length($1)" in "".join(logged)
+    assert "a secret" not in f"{logged} {failed.value.diag.context}"
+
+
 # --- systemd
 
 
@@ -360,6 +384,15 @@ def test_each_unit_has_a_user_of_its_own_and_all_protections(unit: str) -> None:
     assert {*PROTECTIONS} - EXCEPTIONS - {*found} == MISSING.get(unit, set())
 
 
+def test_each_unit_has_a_password_of_its_own() -> None:
+    console = settings_of("sepu@.service") + settings_of("sepu@console.conf")
+    passwords = []
+    for found in (console, *map(settings_of, UNITS)):
+        loaded = dict(value.split(":") for name, value in found if name == "LoadCredential")  # the last one counts
+        passwords += [loaded[name] for name in re.findall(r"PGSERVICEFILE=%d/([\w.]+)", str(found))]
+    assert sorted(passwords) == [f"/etc/sepu/{role}.conf" for role in ("console", "events", "owner", "service")]
+
+
 @pytest.mark.slow
 def test_the_units_are_what_systemd_takes_and_let_little_through(tmp_path: Path) -> None:
     analyze = program("systemd-analyze", "systemd")
@@ -386,7 +419,10 @@ def test_the_unit_leaves_time_to_finish() -> None:
     assert text.index("SystemCallFilter=@chown") > text.index("SystemCallFilter=~@privileged")
     (path,) = re.findall(r"SEPU_BIND=(\S+)", text)
     assert "\nRuntimeDirectoryPreserve=yes\n" in text, "the directory has the other instance's socket too"
-    assert f"server {path.replace('%i', '1')} " in (DEPLOY / "nginx" / "nginx.conf").read_text()
+    nginx = (DEPLOY / "nginx" / "nginx.conf").read_text()
+    assert f"server {path.replace('%i', '1')} " in nginx
+    (user,), (group,) = re.findall(r"^user (\S+);", nginx, re.MULTILINE), re.findall(r"(?m)^Group=(.*)$", text)
+    assert f"\nm {user} {group}\n" in (DEPLOY / "systemd" / "sysusers.conf").read_text()  # may use the sockets
 
 
 @pytest.mark.slow

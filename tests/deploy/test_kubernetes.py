@@ -88,6 +88,11 @@ def test_labels_and_ports_meet() -> None:
     assert path["backend"]["service"] == {"name": "sepu", "port": {"name": port["name"]}}
     (container,) = PODS["sepu.yaml: Deployment"]["containers"]
     assert port["targetPort"] in {one["name"] for one in container["ports"]}
+    admitted = {
+        one["from"][0]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]: one["ports"]
+        for one in OBJECTS["sepu.yaml: NetworkPolicy"]["spec"]["ingress"]
+    }
+    assert admitted == {"ingress": [{"port": port["targetPort"]}], "monitoring": [{"port": "metrics"}]}
 
 
 def test_the_page_names_each_file() -> None:

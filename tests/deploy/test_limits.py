@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,17 @@ def test_nginx_leaves_it_to_the_service_to_refuse_a_body() -> None:
     most = size(directive(SERVER, "client_max_body_size"))
     assert requests.BODY_BYTES < most <= requests.BODY_BYTES + requests.DISCARDED_BYTES  # keeps the connection
     assert size(directive(SERVER, "client_body_buffer_size")) == most  # otherwise it would write bodies to disk
+
+
+def test_nginx_limits_each_network_of_an_ipv6_subscriber() -> None:
+    [pattern] = re.findall(r'map \$binary_remote_addr \$network \{\s*"~(\S+)" \$prefix;', NGINX)
+    network = re.compile(pattern.replace("?<", "?P<").replace(r"\z", r"\Z").encode())
+    subscriber = ip_address("2001:db8:0:a:ffff::a0a").packed
+    found = network.search(subscriber)
+    assert found is not None
+    assert found["prefix"] == subscriber[:8]
+    assert network.search(ip_address("192.0.2.1").packed) is None
+    assert re.findall(r"limit_\w+_zone (\S+)", NGINX) == ["$network"] * 2
 
 
 def test_nginx_waits_as_long_as_the_service_and_for_it_longer() -> None:
