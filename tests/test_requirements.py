@@ -1,15 +1,25 @@
-"""The messages of `make` when something is missing."""
+"""The messages of `make` when something is missing or insecure, and the locks of what it installs."""
 
 import json
 import os
+import re
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from tests.harness.processes import completed
+from tools.advisories import AdvisoryError, embedded_version, postgres
 
 ROOT = Path(__file__).parents[1]
+
+
+def test_the_core_is_compiled_again_after_each_change() -> None:
+    read = completed(["make", "--dry-run", "--print-data-base", ".venv/core"], cwd=ROOT).stdout
+    [inputs] = re.findall(r"^\.venv/core: ([^|\n]*)", read, re.MULTILINE)
+    sources = {f"cext/{path.name}" for path in (ROOT / "cext").iterdir()}
+    assert {"setup.py", "pyproject.toml", *sources} <= {*inputs.split()}
 
 
 def check(python: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -44,6 +54,15 @@ def test_what_is_missing_is_named(tmp_path: Path, python: str, environment: dict
     assert done.stderr.startswith("sepu: ")
     assert reason in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("change", [{"supported": False}, {"major": "1"}, {"latestMinor": "999"}, {}], ids=str)
+def test_an_embedded_postgres_without_fixes_is_told(tmp_path: Path, change: dict[str, object]) -> None:
+    major, minor = embedded_version().split(".")
+    versions = tmp_path / "versions.json"
+    versions.write_text(json.dumps([{"major": major, "latestMinor": minor, "supported": True} | change]))
+    with pytest.raises(AdvisoryError, match="fixes|supported") if change else nullcontext():
+        postgres(versions.as_uri())
 
 
 @pytest.mark.parametrize("lock", sorted(ROOT.glob("requirements/**/*lock.json")), ids=lambda lock: lock.parent.name)

@@ -33,7 +33,7 @@ def test_every_action_is_pinned_to_one_commit_that_is_named() -> None:
 def test_a_workflow_may_only_read(name: str) -> None:
     workflow = workflows()[name]
     assert workflow["permissions"] == {"contents": "read"}
-    assert workflow["concurrency"]["group"].startswith(f"{name}-")
+    assert workflow["concurrency"]["group"] == f"{name}-${{{{ github.ref }}}}"
 
 
 @pytest.mark.parametrize("name", JOBS)

@@ -392,8 +392,11 @@ def test_old_backups_are_deleted_with_their_wal_and_the_oldest_kept_can_be_recov
         spoilt = back_up()
         assert (spoilt.returncode != 0, spoilt.stdout) == (True, "")  # a gauge without a value spoils the whole file
         (broken / name).unlink()
-    gauges = {sample.name for found in text_string_to_metric_families(done.stdout) for sample in found.samples}
-    assert gauges == {"sepu_backup_timestamp_seconds", "sepu_backup_bytes", "sepu_backup_free_bytes"}
+    families = text_string_to_metric_families(done.stdout)
+    gauges = {sample.name: sample.value for found in families for sample in found.samples}
+    assert gauges.keys() == {"sepu_backup_timestamp_seconds", "sepu_backup_bytes", "sepu_backup_free_bytes"}
+    assert gauges["sepu_backup_bytes"] > sum(path.stat().st_size for path in kept[2][1].iterdir())
+    assert 0.1 < gauges["sepu_backup_free_bytes"] / shutil.disk_usage(tmp_path).free < 10
 
     # The server is gone: a failed backup deletes nothing.
     failed = back_up(keep=1)
@@ -448,7 +451,6 @@ def test_a_gap_in_the_archive_ends_no_recovery_in_silence(first: Cluster, second
         assert "promoted already" in replayed(second, archive).stderr
 
 
-@slow
 def test_the_archive_command_survives_its_own_crash(tmp_path: Path) -> None:
     segment, copy = tmp_path / "segment", tmp_path / "copy"
     segment.write_bytes(bytes(1 << 20) + b"WAL")
@@ -478,3 +480,9 @@ def test_the_archive_command_survives_its_own_crash(tmp_path: Path) -> None:
         (programs / name).chmod(0o755)
     assert archive({"PATH": f"{programs}:{os.environ['PATH']}"}).returncode == 0
     assert called.read_text().splitlines() == [f"sync {copy}.part", f"mv -T {copy}.part {copy}", f"sync {tmp_path}"]
+    for name in ("cp", "sync", "mv"):  # Postgres tries again what failed
+        copy.unlink(missing_ok=True)
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).symlink_to("/bin/false")
+        assert archive({"PATH": f"{tmp_path / name}:{os.environ['PATH']}"}).returncode != 0
+        assert not copy.exists()
