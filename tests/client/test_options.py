@@ -45,6 +45,7 @@ def test_a_client_with_other_options_uses_the_same_connections() -> None:
         other = client.with_options(timeout=1, deadline=2, headers={"a": "2"})
         other.library()
         client.with_options().library()
+        client.with_options(headers={}).library()
         assert (other._timeout, other._deadline, client._timeout, client._deadline) == (1, 2, 10, 25)
         assert client.with_options(timeout=86400)._timeout == 86400
         for wrong in (0, 86400.001, "1"):
@@ -59,6 +60,7 @@ def test_a_client_with_other_options_uses_the_same_connections() -> None:
         (True, True, False),
         (False, False, True),
         (True, True, False),
+        (False, False, False),
     ]
     assert peer.connections == 1
 
@@ -92,17 +94,18 @@ def test_each_attempt_is_observed(open_client: Open) -> None:
         assert within == 1, "so that they can name the span of the attempt"
         return {}
 
-    answers = iter([BUSY, Peer.reset, ANSWERED])
+    found = HEAD + b'{"datasetVersion":"1.0.0","results":[],"count":0}'.ljust(len(ANSWER))
+    answers = iter([BUSY, Peer.reset, saying(found)])
     with (
         listening("plain", [Peer.request, lambda peer: next(answers)(peer)]) as peer,
         open_client(peer.url + "/prefix", SECRET, observe=observe, headers=headers) as client,
     ):
-        client.library()
+        client.search("hong")
     assert within == 0
     assert [(one.method, one.path, one.number, one.status, one.request_id) for one in seen] == [
-        ("GET", "/v1/library", 1, 503, None),
-        ("GET", "/v1/library", 2, None, None),
-        ("GET", "/v1/library", 3, 200, REQUEST_ID),
+        ("GET", "/v1/search", 1, 503, None),
+        ("GET", "/v1/search", 2, None, None),
+        ("GET", "/v1/search", 3, 200, REQUEST_ID),
     ]
     assert [bool(one.reason) for one in seen] == [False, True, False]
     assert all(0 < one.seconds < 20 for one in seen)
@@ -167,10 +170,11 @@ def test_what_a_function_raises_is_not_quoted(
         open_client("http://localhost", SECRET, send=either(kind, send), deadline=0.5) as client,
         pytest.raises(NoAnswerError) as raised,
     ):
-        client.library()
+        client.search("hong")
     assert caplog.records, "its retries are logged"
     assert "thesecret" not in f"{raised.value} {raised.value!r} {caplog.text}"
     assert isinstance(raised.value.__cause__, failure)
+    assert raised.value.may_be_charged
 
 
 @pytest.mark.parametrize(("name", "shown"), [("", ""), ("shop", " shop"), ("my-shop/1.2+a", " my-shop/1.2+a")])
