@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sepu_client import Client, Request, proxies
+from sepu_client import Client, Request, proxies, tls
 from sepu_client.address import Route, find_route, read_address
 from sepu_client.protocol import Link
 from sepu_client.proxies import Proxy
@@ -40,12 +40,14 @@ def route(base_url: str, **options: Any) -> Route:
     [
         ("http://localhost", "http://localhost", "localhost", 80),
         ("HTTP://Localhost:8000/", "http://localhost:8000", "localhost", 8000),
-        ("https://colors.example:443/a%20b/", "https://colors.example/a%20b", "colors.example", 443),
+        ("https://colors.example:443/A%20b/", "https://colors.example/A%20b", "colors.example", 443),
         ("http://[2001:DB8::1]:81", "http://[2001:db8::1]:81", "2001:db8::1", 81),
         ("http://my_service.:80", "http://my_service.", "my_service.", 80),
         ("https://xn--strae-oqa.example", "https://xn--strae-oqa.example", "xn--strae-oqa.example", 443),
         ("https://127.0.0.1", "https://127.0.0.1", "127.0.0.1", 443),
         ("https://1.a", "https://1.a", "1.a", 443),
+        ("https://a.0xg", "https://a.0xg", "a.0xg", 443),
+        ("http://localhost:1", "http://localhost:1", "localhost", 1),
     ],
 )
 def test_an_address(base_url: str, base: str, host: str, port: int) -> None:
@@ -53,13 +55,12 @@ def test_an_address(base_url: str, base: str, host: str, port: int) -> None:
     assert (found.base, found.host, found.port, found.proxy) == (base, host, port, None)
     assert (found.tls is not None) == base.startswith("https:")
     sent = next(Link(found).exchange(Request("GET", f"{found.base}/v1/usage", {}, b"", 1)))
-    assert sent in (b"GET /v1/usage HTTP/1.1\r\n\r\n", b"GET /a%20b/v1/usage HTTP/1.1\r\n\r\n")
+    assert sent in (b"GET /v1/usage HTTP/1.1\r\n\r\n", b"GET /A%20b/v1/usage HTTP/1.1\r\n\r\n")
 
 
-def test_a_unix_socket_has_no_proxy(environment: Set) -> None:
+def test_a_unix_socket_is_named_localhost_and_has_no_proxy(environment: Set) -> None:
     environment(http_proxy="http://proxy:3128", ALL_PROXY="http://proxy:3128")
-    found = route("unix:/run/sepu/http")
-    assert (found.unix, found.base, found.proxy) == ("/run/sepu/http", "http://localhost", None)
+    assert route("unix:/run/x") == Route("http://localhost", "localhost", "localhost", 80, unix="/run/x")
 
 
 HTTPS = "https://colors.example"
@@ -74,7 +75,8 @@ HTTPS = "https://colors.example"
         ({"ALL_PROXY": "proxy:3128"}, HTTPS, Proxy("proxy", 3128, False, "")),
         ({"all_proxy": "https://proxy/"}, HTTPS, Proxy("proxy", 443, True, "")),
         ({"http_proxy": "http://proxy"}, HTTPS, None),
-        ({"http_proxy": "http://[::1]:1"}, "http://localhost", Proxy("::1", 1, False, "")),
+        ({"http_proxy": "http://[::1]:1", "ALL_PROXY": "a"}, "http://localhost", Proxy("::1", 1, False, "")),
+        *(({name: "a"}, "http://localhost", Proxy("a", 80, False, "")) for name in ("all_proxy", "ALL_PROXY")),
         ({"HTTP_PROXY": "http://proxy"}, "http://localhost", None),  # a request to a CGI program could set it
         ({"HTTPS_PROXY": "http://proxy"}, "http://localhost", None),
         ({"HTTPS_PROXY": " ", "ALL_PROXY": ""}, HTTPS, None),
@@ -238,18 +240,6 @@ def test_a_machine_without_certificates_says_what_to_set(monkeypatch: pytest.Mon
     Client(HTTPS, "a-key", send=lambda request, network: network(request)).close()  # it needs none before a call
 
 
-@pytest.mark.parametrize(
-    ("base_url", "base"),
-    [
-        ("https://colors.example/X/", "https://colors.example/X"),
-        ("http://localhost:1", "http://localhost:1"),
-        ("https://a.0xg", "https://a.0xg"),
-    ],
-)
-def test_an_address_stays_what_it_is(base_url: str, base: str) -> None:
-    assert route(base_url).base == base
-
-
 @pytest.mark.parametrize("rest", [":0", "/v1", "/v1/", "/a/v1", "?q", "#f"])
 def test_an_address_with_more_than_host_and_path_is_refused(rest: str) -> None:
     for base_url in (f"{HTTPS}{rest}", f"https://user@colors.example{rest}", "https://user@colors.example"):
@@ -257,14 +247,14 @@ def test_an_address_with_more_than_host_and_path_is_refused(rest: str) -> None:
             route(base_url)
 
 
-def test_a_unix_socket_is_named_localhost() -> None:
-    assert route("unix:/run/x") == Route("http://localhost", "localhost", "localhost", 80, unix="/run/x")
-
-
 @pytest.mark.parametrize(("proxy", "has_tls"), [("https://proxy", True), ("http://proxy", False), ("", False)])
 @pytest.mark.parametrize("base_url", [HTTPS, "http://localhost"])
-def test_tls_is_spoken_to_a_proxy_that_has_it(base_url: str, proxy: str, has_tls: bool) -> None:
-    assert route(base_url, proxy=proxy).proxy_tls is (CONTEXT if has_tls else None)
+def test_tls_is_spoken_to_a_proxy_that_has_it(
+    monkeypatch: pytest.MonkeyPatch, base_url: str, proxy: str, has_tls: bool
+) -> None:
+    monkeypatch.setattr(tls, "system_context", lambda: CONTEXT)
+    for context in (CONTEXT, None):
+        assert route(base_url, context=context, proxy=proxy).proxy_tls is (CONTEXT if has_tls else None)
 
 
 def test_a_proxy_may_have_an_address_of_a_link(environment: Set) -> None:
