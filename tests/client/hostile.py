@@ -32,7 +32,7 @@ MAX_BYTES = 2**26  # size of a flood
 
 
 class Certificate(NamedTuple):
-    """A self-signed certificate for 127.0.0.1, with the contexts of its server and of a client that trusts it."""
+    """A self-signed certificate with the contexts of its server and of a client that trusts it."""
 
     pem: str
     server: ssl.SSLContext
@@ -45,9 +45,10 @@ def certificate() -> Certificate:
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
     now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
     pem = serialization.Encoding.PEM
+    names = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1")), x509.DNSName("service.example")])
     signed = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now - day, now + day)
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False)
+        .add_extension(names, critical=False)
         .sign(key, hashes.SHA256())
         .public_bytes(pem)
     )

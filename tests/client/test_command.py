@@ -166,14 +166,19 @@ def test_errors_of_the_service(run: Run, uvloop: Server, issued: IssuedKey) -> N
     done = run("match", "#fff", SEPU_URL=url_of(uvloop) + "/elsewhere")
     assert done.stderr.startswith("sepu-client: 404 not_found (request id ")
     assert done.stderr.endswith("); sepu-client match --help says what it takes\n")
+    busy = b"HTTP/1.1 503 Busy\r\nRetry-After: 600\r\nContent-Length: 0\r\n\r\n"
+    with listening("plain", [Peer.request, saying(busy)]) as peer:
+        done = run("match", "#fff", "--idempotency-key", "order-4712", SEPU_URL=peer.url)
+    assert done.returncode == 1
+    assert done.stderr.endswith("; to repeat it, add --idempotency-key order-4712\n")  # it may be charged
     wrong = issued.api_key[:-1] + ("a" if issued.api_key[-1] != "a" else "b")
     done = run("usage", SEPU_API_KEY=wrong)
     assert done.stderr.startswith("sepu-client: 401 unauthorized")
     assert wrong not in done.stderr
 
 
-EVIL = "\x1b]0;x\x07\x9b2J\u202e\u2028\x00\r\n紅\U000e0041"
-SHOWN = r"\u001b]0;x\u0007\u009b2J\u202e\u2028\u0000\r\n紅\udb40\udc41"
+EVIL = "=\x1b]0;x\x07\x9b2J\u202e\u2028\x00\r\n紅\U000e0041"
+SHOWN = r"=\u001b]0;x\u0007\u009b2J\u202e\u2028\u0000\r\n紅\udb40\udc41"
 HEAD = (
     "HTTP/1.1 200 OK\r\nX-Request-Id: 00000000-0000-0000-0000-000000000000\r\nX-Usage-Period: \x9b2J\r\n"
     "X-Usage-Meter: \x9b31m\r\nX-Usage-Limit: 1\r\nX-Usage-Committed: 1\r\nX-Usage-Reserved: 0\r\n"
@@ -199,6 +204,8 @@ def test_what_the_service_says_commands_no_terminal(call: Run, what: str, form: 
     assert (done.returncode, done.stderr) == (0, "")
     assert SHOWN in done.stdout
     assert all(char.isprintable() or char == "\t" for line in done.stdout.split("\n") for char in line)
+    if form in ("csv", "tsv") and what != "usage":  # which has no rows
+        assert done.stdout.count("'=") == done.stdout.count("=") > 4, "no spreadsheet runs it"
     if form == "json":
         assert repr(EVIL)[1:-1] in str(json.loads(done.stdout))
 

@@ -13,7 +13,7 @@ from tests.client.blocking import Open
 from tests.client.hostile import WAYS, Peer, Step, dropping, listening
 from tests.harness.processes import until
 
-from sepu_client import NoAnswerError, Request
+from sepu_client import AsyncClient, NoAnswerError, Request
 from sepu_client.address import read_address
 from sepu_client.asyncio_connection import AsyncioConnection
 
@@ -101,6 +101,18 @@ def test_a_name_takes_no_longer_than_the_deadline(
         took = time.monotonic() - started
         answered.set()  # a closing event loop waits for its resolver
     assert took < LATE
+
+
+def test_a_function_that_hangs_takes_no_longer_than_the_deadline() -> None:
+    """Of an AsyncClient: nothing can end a synchronous one."""
+    hang: Any = lambda *_: asyncio.Event().wait()  # noqa: E731
+
+    async def call() -> None:
+        async with asyncio.timeout(LATE), AsyncClient("http://a", "sepu_key", deadline=0.2, send=hang) as client:
+            await client.library()
+
+    with pytest.raises(NoAnswerError):
+        asyncio.run(call())
 
 
 @pytest.mark.parametrize(("first", "second"), [(0.2, 0.6), (2 * LATE, 0.2)])

@@ -23,8 +23,8 @@ def name_server(receiving):
         question, asker = receiving.recvfrom(512)
         asked[question[12:-4]] += 1
         kind = question[13 : 13 + question[12]]
-        code = {b"missing": 3, b"failing": 2, b"late": 3 if asked[question[12:-4]] <= 2 else 0}[kind]
-        is_known = question[-3] == 1 and not code  # an IPv4 address
+        code = {b"missing": 3, b"empty": 0, b"failing": 2, b"late": 3 if asked[question[12:-4]] <= 2 else 0}[kind]
+        is_known = question[-3] == 1 and not code and kind != b"empty"  # an IPv4 address
         address = b"\\xc0\\x0c" + struct.pack(">HHIH", 1, 1, 0, 4) + socket.inet_aton("127.0.0.1")
         head = question[:2] + struct.pack(">HHHHH", 0x8180 | code, 1, is_known, 0, 0)
         receiving.sendto(head + question[12:] + address * is_known, asker)
@@ -46,7 +46,7 @@ async def library(url, deadline):
         return await client.library()
 
 retries.UNKNOWN_NAME_SECONDS = 0.5
-for kind, deadline in ("late", 60), ("missing", 60), ("failing", 1):
+for kind, deadline in ("late", 60), ("missing", 60), ("empty", 60), ("failing", 1):
     for call in (
         lambda url: Client(url, "sepu_key", deadline=deadline).library(),
         lambda url: asyncio.run(library(url, deadline)),
@@ -67,5 +67,6 @@ def test_names_that_do_not_exist_or_that_come_late(tmp_path: Path) -> None:
     own = ["sh", "-c", 'mount --bind "$0" /etc/resolv.conf && exec "$@"', str(tmp_path / "resolv.conf")]
     answer = (HEAD + ANSWER).decode()
     done = completed([*inside, *own, sys.executable, "-c", SCRIPT, answer], timeout=50)
-    unknown, failure = ("Name or service not known False",) * 2, ("Temporary failure in name resolution False",) * 2
-    assert (done.stderr, done.stdout.splitlines()) == ("", ["161", "161", *unknown, *failure])
+    unknown, failing = "Name or service not known", "Temporary failure in name resolution"
+    told = [f"{text} False" for text in (unknown, "No address associated with hostname", failing) for _ in range(2)]
+    assert (done.stderr, done.stdout.splitlines()) == ("", ["161", "161", *told])

@@ -113,7 +113,7 @@ def test_a_number_beyond_all_bounds_is_refused(value: int) -> None:
     ("name", "value"),
     [
         *((name, None) for name in HEADERS),
-        *((name, value) for name in UNITS for value in ("１", "-1", "", "1, 2")),
+        *((name, value) for name in UNITS for value in ("１", "-1", "", "1, 2", "9" * 80)),
     ],
 )
 def test_an_unreadable_header_does_not_cost_the_answer(name: str, value: str | None) -> None:
@@ -154,6 +154,8 @@ def test_names_and_numbers_come_as_they_are() -> None:
     assert (found.request_id, found.idempotency_key) == (REQUEST_ID, "a-key-of-ours")
     again = read("/v1/match", example("/v1/match"), {**HEADERS, "idempotency-replayed": "true"})
     assert (found.replayed, again.replayed) == (False, True)
+    most = 2**63 - 1
+    assert read("/v1/match", example("/v1/match"), {**HEADERS, **dict.fromkeys(UNITS, str(most))}).usage.limit == most
     with pytest.raises(AttributeError):
         found.replayed = True
     with pytest.raises(TypeError):

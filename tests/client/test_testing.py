@@ -32,7 +32,8 @@ def nearest(rgb: RGB) -> Iterable[Match]:
 
 
 def search(q: str) -> Iterable[Color]:
-    return [match for match in nearest(RGB(238, 120, 140)) if q == "tao hong"][:1]
+    for one in COLORS.search(q):
+        yield Color(one.slug, ColorName(one.zh, one.en, one.pinyin), one.hex, one.reliability)
 
 
 def calls(client: Client) -> Iterable[Callable[[], object]]:
@@ -42,7 +43,7 @@ def calls(client: Client) -> Iterable[Callable[[], object]]:
     yield lambda: client.match(["#000"] * 4)
     yield lambda: client.match(["#000"] * 3)
     yield lambda: client.match(["#C83C23", (12.5, 0, 255)], top=3, idempotency_key="the-first")
-    yield lambda: client.search("nothing at all")
+    yield lambda: client.search("hong", limit=2)
     yield lambda: client.search("nothing at all", limit=1, idempotency_key="the-first")
     yield lambda: client.usage()
     yield lambda: client.library()

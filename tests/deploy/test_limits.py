@@ -15,6 +15,7 @@ from sepu.http.errors import ERRORS
 from sepu.http.replies import COMMON_HEADERS
 from sepu.limits import batches, connections, database, images, probes, requests, webhooks, workers
 from sepu.metering.queues import SINGLE_SESSIONS, make_queues
+from sepu_client import connections as of_client
 
 ROOT = Path(__file__).parents[2]
 FUNCTIONS = statements.functions().text
@@ -89,6 +90,11 @@ def test_nginx_waits_as_long_as_the_service_and_for_it_longer() -> None:
     assert seconds(SERVER, "proxy_read_timeout") > database.QUEUE_SECONDS + database.STATEMENT_SECONDS
     assert seconds(SERVER, "proxy_send_timeout") < requests.REQUEST_SECONDS
     assert seconds(UPSTREAM, "keepalive_timeout") < connections.IDLE_SECONDS  # nginx closes idle connections first
+
+
+def test_the_client_closes_idle_connections_before_anybody_else() -> None:
+    firewalls = 60  # seconds, of many of them and of load balancers
+    assert of_client.IDLE_SECONDS < firewalls < min(seconds(SERVER, "keepalive_timeout"), connections.IDLE_SECONDS)
 
 
 def test_a_worker_may_open_as_many_files_as_it_takes_connections() -> None:
