@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import resource
 import stat
 from pathlib import Path
@@ -131,7 +132,9 @@ def test_a_line_that_cannot_be_made_is_named_and_those_before_stay(run: Run, tmp
     assert [row["externalId"] for row in kept(tmp_path / "keys.csv")] == ["cus_1"]
 
 
-def test_an_account_whose_key_cannot_be_kept_is_not_made(run: Run, tmp_path: Path) -> None:
+def test_an_account_whose_key_cannot_be_kept_is_not_made(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file, keys = tmp_path / "customers.csv", tmp_path / "keys.csv"
     file.write_text("externalId\ncus_1\n")
     header = "externalId,accountId,keyId,apiKey,thumbprint,receipt\n"
@@ -144,6 +147,10 @@ def test_an_account_whose_key_cannot_be_kept_is_not_made(run: Run, tmp_path: Pat
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         assert_failed(done, "the account was not made")
         assert keys.read_text() == header
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", lambda file: Path("/dev/fd", str(file)).is_dir() or os.close(-1))  # a broken disk
+        assert_failed(run("account", "import", str(file), "--keys-file", str(keys)), "the account was not made")
+    assert keys.read_text() == header
     assert lines(run("account", "list", "--json")) == []
 
 

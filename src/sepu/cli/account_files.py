@@ -106,7 +106,7 @@ def _public_key(directory: Path, external_id: str) -> receipts.PublicKey:
 
 @contextmanager
 def keeping_keys(path: Path) -> Iterator[Callable[[WantedAccount, NewKey], None]]:
-    """Opens a file that only its owner can read, new or of an earlier import; yields a function that adds a key to it.
+    """Opens a file that only its owner can read, new or of an earlier import; yields what stores a key in it.
 
     Raises:
         SepuError: the file cannot be written, others can read it, or it is another file.
@@ -114,6 +114,9 @@ def keeping_keys(path: Path) -> Iterator[Callable[[WantedAccount, NewKey], None]
     title = ",".join(_KEYS).encode() + b"\n"
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        os.fsync(directory)  # a new file outlives a power failure, as its lines do
+        os.close(directory)
     except OSError as error:
         raise SepuError(f"cannot write {path} ({error.strerror})") from error
     with os.fdopen(descriptor, "r+b", buffering=0) as file:
@@ -127,8 +130,9 @@ def keeping_keys(path: Path) -> Iterator[Callable[[WantedAccount, NewKey], None]
             before, written, reason = os.fstat(descriptor).st_size, 0, "the disk is full"
             try:
                 written = file.write(line)
+                os.fsync(descriptor)
             except OSError as error:
-                reason = error.strerror or reason
+                written, reason = 0, error.strerror or reason
             if written != len(line):
                 os.ftruncate(descriptor, before)
                 raise SepuError(f"cannot write {path} ({reason}); the account was not made")
@@ -136,7 +140,6 @@ def keeping_keys(path: Path) -> Iterator[Callable[[WantedAccount, NewKey], None]
         if not about.st_size:
             add(title)
         yield lambda wanted, made: add(_line(wanted, made))
-        os.fsync(descriptor)
 
 
 def _line(wanted: WantedAccount, made: NewKey) -> bytes:
