@@ -3,6 +3,8 @@
 import json
 import socket
 import uuid
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 
 from tests.harness.serving import Server, until_closed
 
@@ -71,6 +73,7 @@ def parsed(answer: bytes) -> tuple[int, dict[str, str], bytes]:
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
     assert len(body) == int(headers["content-length"])
     assert headers["date"].endswith(" GMT")
+    assert abs(parsedate_to_datetime(headers["date"]) - datetime.now(UTC)) < timedelta(minutes=5)
     return int(status.split()[1]), headers, body
 
 

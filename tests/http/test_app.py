@@ -115,6 +115,15 @@ def test_an_unforeseen_failure_is_internal_and_keeps_secrets(
     assert b"sepu_" not in answer
 
 
+def test_a_key_that_cannot_be_judged_yet_gets_the_error_of_an_outage() -> None:
+    ledger = broken()
+    ledger.callers = Callers(time.monotonic, lambda: False)
+    asked = ("GET", "/v1/library"), ("GET", "/v1/usage"), ("GET", "/v1/search?q=hong"), ("POST", "/v1/match")
+    told = [ask(WaitingResponder(ledger), *each, {"Authorization": f"Bearer {SECRET}"}) for each in asked]
+    down, uncommitted = (500, "internal_error"), (503, "usage_commit_failed")
+    assert [(status, json.loads(body)["error"]) for status, body in told] == [down, down, uncommitted, uncommitted]
+
+
 @pytest.mark.parametrize("make", [WaitingResponder, CallbackResponder], ids=["waiting", "by callback"])
 def test_a_fault_in_making_a_reply_is_logged_with_its_account(make: Callable[..., Responder]) -> None:
     seen: list[tuple[str, int, str | None]] = []

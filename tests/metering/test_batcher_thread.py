@@ -42,7 +42,7 @@ def test_nobody_waits_longer_than_a_call_may_take(
             waiting = [threads.submit(ledger.run, command) for command in commands]
             failures = [each.exception(WAIT_SECONDS + BUSY_SECONDS) for each in waiting]
             assert {type(each) for each in failures} == {LedgerUnavailable}
-            assert monotonic() - began > limits.database.QUEUE_SECONDS + limits.database.STATEMENT_SECONDS
+            assert monotonic() - began >= WAIT_SECONDS, "the batcher may still answer"
             assert caplog.text.count("the event loop did not answer in time") == len(waiting)
             assert not ledger.ready()
         finally:

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import DiagnosticField
 from tests.client.hostile import dropping
 from tests.harness.serving import free_port
 
@@ -220,9 +221,22 @@ def test_a_server_may_quote_a_row(caplog: pytest.LogCaptureFixture, database_url
     assert logged(caplog, raised.value) == "ledger unavailable: InvalidTextRepresentation 22P02"
 
 
-@pytest.mark.parametrize("error", [SessionLost(), TimeoutError()])
-def test_what_says_nothing_itself(caplog: pytest.LogCaptureFixture, error: Exception) -> None:
-    assert " in time" in logged(caplog, error)
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [('invalid input: "s3cret"', ""), ("fsync is off instead of on", ": fsync is off instead of on")],
+)
+def test_a_node_of_a_cluster_is_named_and_its_settings_but_no_row(
+    caplog: pytest.LogCaptureFixture, message: str, cause: str
+) -> None:
+    info: dict[int, bytes | None] = {DiagnosticField.CONTEXT: b"while executing command on w1:5432"}
+    info[DiagnosticField.MESSAGE_PRIMARY] = message.encode()
+    error = psycopg.errors.InvalidTextRepresentation(message, info=info)
+    assert logged(caplog, error) == f"ledger unavailable: InvalidTextRepresentation 22P02 on w1:5432{cause}"
+
+
+@pytest.mark.parametrize(("error", "cause"), [(SessionLost(), "the server"), (TimeoutError(), "could not connect")])
+def test_what_says_nothing_itself(caplog: pytest.LogCaptureFixture, error: Exception, cause: str) -> None:
+    assert f": {cause}" in logged(caplog, error)
 
 
 def test_an_unknown_text_is_not_told(caplog: pytest.LogCaptureFixture) -> None:

@@ -73,14 +73,18 @@ def outcomes(answers: Sequence[Any]) -> list[str]:
 
 
 def test_what_the_database_refuses_touches_nobody_else(
-    database_url: str, calls: list[int], connection: Connection, make_customer: MakeCustomer
-) -> None:
+    database_url: str, calls: list[int], connection: Connection, make_customer: MakeCustomer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    answered: list[int] = []
+    monkeypatch.setattr(LedgerObserver, "call_answered", lambda _, commands: answered.append(commands))
     good, bad = make_customer(), make_customer()
     commands = [good.request(f"key-{number:04}") for number in range(10)]
     commands[5] = bad.request(units=0)  # violates a check of the table
     answers = play(database_url, lambda company: together(company, commands))
     assert calls[:3] == [1, 1, 9]
     assert sorted(calls[3:]) == [1, 8], "the others together, the one to blame alone"
+    assert answered == [1, 1, 8]
     assert Counter(outcomes(answers)) == {"charged": 9, "LedgerUnavailable": 1}
     assert isinstance(answers[5], LedgerUnavailable)
     assert good.stored(connection) == good.committed(connection)

@@ -119,6 +119,9 @@ def test_no_session_is_opened_behind_statements_that_wait_for_a_silent_standby()
             with connect(url) as other:
                 until(lambda: other.execute("select from pg_stat_activity where wait_event = 'SyncRep'").rowcount == 1)
             time.sleep(0.6)
+            with pytest.MonkeyPatch.context() as patient:
+                patient.setattr("sepu.metering.session._STANDBY_SECONDS", 60.0)
+                asyncio.run(opened())
             with pytest.raises(StandbySilentError):
                 asyncio.run(opened())
         finally:

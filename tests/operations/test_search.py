@@ -9,21 +9,29 @@ from hypothesis import strategies as st
 from sepu import NameIndex
 from sepu.errors import InputError
 from sepu.operations.search import Searcher, SearchInput, parse_search
+from sepu_client import calls
 
 # Text without surrogates, which UTF-8 cannot encode.
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=2, max_size=64)
+# ECMA-262's, as in the interface's description.
+WHITE_SPACE = "".join(c for c in map(chr, range(0x10000)) if c in "\t\n\v\f\r\u2028\u2029\ufeff" or category(c) == "Zs")
 
 
 @given(texts | st.text(" \xa0\u3000\ufeff\x1c\x85a", min_size=2, max_size=5), st.integers(1, 10))
 def test_what_is_sent_is_what_is_parsed(text: str, limit: int) -> None:
-    # White space is ECMA-262's, as in the interface's description.
-    trimmed = text.strip("".join(c for c in text if c in "\t\n\v\f\r\u2028\u2029\ufeff" or category(c) == "Zs"))
+    trimmed = text.strip(WHITE_SPACE)
     query = f"limit={limit}&q={quote_plus('  ' + text)}"
     if 2 <= len(trimmed) <= 64:
         assert parse_search(query) == SearchInput(trimmed, limit)
     else:
         with pytest.raises(InputError, match="invalid_q"):
             parse_search(query)
+
+
+def test_the_service_and_the_client_trim_the_same_white_space() -> None:
+    for space in WHITE_SPACE:
+        assert parse_search(f"q={quote_plus(f'{space}ab{space}')}").q == "ab", hex(ord(space))
+    assert set(calls._WHITE_SPACE) == set(WHITE_SPACE)
 
 
 @given(st.text(st.characters(codec="ascii"), max_size=200))

@@ -195,6 +195,29 @@ def test_an_isolated_accounts_session_is_kept_while_it_is_isolated(batches: bool
         assert len(scene.database.sessions) == 1
 
 
+@pytest.mark.parametrize("batches", [True, False])
+def test_an_isolated_account_does_not_wait_for_another(batches: bool) -> None:
+    with played(batches=batches) as scene:
+        for locked, seconds in (("ab", 2 * limits.database.LOCK_SECONDS), ("a", 0.1)):
+            scene.database.locked = {*locked}
+            scene.ask("a")
+            scene.ask("b")
+            scene.run(seconds)
+        assert scene.told()["b"] == "charged"
+
+
+def test_a_worker_without_a_session_looks_for_its_database_each_second() -> None:
+    with played(connected=False) as scene:
+        scene.database.refuses = True
+        scene.batcher.probe_if_due()
+        scene.run(limits.database.QUEUE_SECONDS + limits.database.RECONNECT_SECONDS)  # the probe has failed
+        scene.database.refuses = False
+        scene.run(limits.probes.PROBE_SECONDS)
+        scene.batcher.probe_if_due()
+        scene.run(0.1)
+        assert scene.batcher.is_connected()
+
+
 def test_a_call_that_still_waits_for_a_lock_when_its_isolation_ends_keeps_its_session() -> None:
     with played() as scene:
         scene.database.locked.add("a")

@@ -179,6 +179,7 @@ def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple
 def test_every_kind_of_request_is_one_exact_line_and_counted_once(watched: Watched) -> None:
     server, metrics, url = watched
     began, before = time.monotonic(), samples(metrics)
+    assert before["sepu_database_connections_opened_total", ()] >= 2, "each worker opened one"
     with connect(url) as connection:
         kinds = list(every_kind(server, connection))
 
