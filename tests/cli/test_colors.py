@@ -369,7 +369,8 @@ def test_a_palette_in_a_file_answers_with_its_names(photo: str, tmp_path: Path) 
     assert len(found["colors"]) == 3
     shares = printed(invoke("image", photo, *palette, "--json"))["colors"]
     assert [(each["name"], each["share"]) for each in shares] == [("brick [/]", 0.75), ("rose */", 0.25)]
-    assert "brick [/]" in invoke("match", "fff", *palette, COLUMNS="80").stdout
+    assert "#C83C23  brick [/]  \n" in invoke("match", "fff", *palette, COLUMNS="24").stdout, "no column is empty"
+    assert "brick…" in invoke("match", "fff", *palette, COLUMNS="16").stdout
     sheet = invoke("list", *palette, "--format", "css").stdout
     assert re.findall(r"--([\w-]+): (#\w+); /\* (.+) \*/\n", sheet) == [
         ("brick", "#C83C23", "brick [/]"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from sepu.printable import printable
@@ -75,16 +76,17 @@ class Lines:
         from rich.table import Table
         from rich.text import Text
 
-        measured = any(line.measure for lines in self._sections for line in lines)
-        shown = [name for name in Line.__annotations__ if name not in dropped and (measured or name != "measure")]
+        lines = [*chain.from_iterable(self._sections)]
+        # A column without content would take its title's width from the others.
+        shown = [name for name in Line._fields if name not in dropped and any(getattr(line, name) for line in lines)]
         table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
         if self._swatches:
             table.add_column("", min_width=4)
         for name in shown:
             is_measure = name == "measure"
             table.add_column("" if is_measure else name, no_wrap=True, justify="right" if is_measure else "left")
-        for lines in self._sections:
-            for line in lines:
+        for section in self._sections:
+            for line in section:
                 swatch = [Text("    ", style=f"on {line.hex}")] if self._swatches else []
                 table.add_row(*swatch, *(Text(printable(getattr(line, name))) for name in shown))
             table.add_section()
