@@ -37,6 +37,7 @@ def test_it_answers_with_its_names() -> None:
     image = np.full((2, 2, 3), 250, np.uint8)
     image[0, 0] = 20
     assert [(share.name, share.share) for share in own.name_image(image)] == [("paper", 0.75), ("ink", 0.25)]
+    assert own.name_image(image)[1].to_dict() == {"name": "ink", "hex": "#1A1A1A", "share": 0.25}
     places, _ = own.palette().nearest_batch(["#000", "#fff"])
     assert [own[place].name for place in places[:, 0].tolist()] == ["ink", "paper"]
     assert own[:2]._repr_html_().count("background:#") == 2
@@ -192,7 +193,7 @@ FILES: list[tuple[str, str | bytes, list[tuple[str, str]]]] = [
      [("a", RED), ("1.shades.50", PINK)]),
     ("sets.json", json.dumps({"core": {"red": {"value": RED, "type": "color"}}, "light": {"bg": {"value": "{red}"}}}),
      [("core.red", RED), ("light.bg", RED)]),
-    ("forms.json", json.dumps({"a": {"hex": RED, "hsl": "hsl(0 0% 0%)", "type": "warm"}}), [("a", RED)]),
+    ("forms.json", json.dumps({"a": {"hex": RED, "HSL": "hsl(0 0% 0%)", "type": "warm"}}), [("a", RED)]),
     ("groups.json", json.dumps({"version": "1", "palette": {"a": RED}, "other": {"b": PINK}}),
      [("a", RED), ("other.b", PINK)]),
     ("color.csv", f"Color,HEX\nAlmond,{RED}\n", [("Almond", RED)]),
@@ -278,15 +279,15 @@ DOCUMENTS: list[tuple[str, object, list[tuple[str, str]]]] = [
     (
         "components",
         {
-            "base": {"a/b~ c": {"$type": "color", "$value": BLUE}},
+            "base": {"a/b~1 c": {"$type": "color", "$value": BLUE}},
             "mixed": {
                 "$type": "color",
                 "$value": srgb(
-                    [1, {"$ref": "#/base/a~1b~0%20c/$value/components/1"}, {"$ref": "#/mixed/$value/alpha"}], alpha=1
+                    [1, {"$ref": "#/base/a~1b~01%20c/$value/components/1"}, {"$ref": "#/mixed/$value/alpha"}], alpha=1
                 ),
             },
         },
-        [("base.a/b~ c", BLUE_HEX), ("mixed", "#FF66FF")],
+        [("base.a/b~1 c", BLUE_HEX), ("mixed", "#FF66FF")],
     ),
     (
         "root",
@@ -321,6 +322,7 @@ DOCUMENTS: list[tuple[str, object, list[tuple[str, str]]]] = [
                 "text": {"also": {"$value": "{button.background}"}},
             },
             "third": {"$ref": "#/button-primary/text"},
+            "sizes": {"$extends": "{button}", "$type": "dimension"},
             "fourth": {"$extends": "{button}", "text": {"$value": "#000"}, "background": {"new": {"$value": "#001"}}},
         },
         [
@@ -360,7 +362,7 @@ def tokens(**more: object) -> str:
     return json.dumps({"$type": "color", "ok": {"$value": RED}, **more})
 
 
-ONE = [("ok", RED)]
+ONE, GAP = [("ok", RED)], {"$type": "dimension", "$value": "4px"}
 SKIPPED: list[tuple[str, str | bytes, str]] = [
     ("a.json", tokens(a={"$value": "#fff8"}, b={"$value": "#0008"}, c={"$value": "rgb(0 0 0 / .2)"}),
      "3 of 4 entries are not opaque colours and are skipped: 3 such as a: '#fff8' has an alpha"),
@@ -431,6 +433,16 @@ SKIPPED: list[tuple[str, str | bytes, str]] = [
     ("a.json", json.dumps([{"name": "ok", "type": "COLOR", "valuesByMode": {
         "1:0": {"r": 200 / 255, "g": 60 / 255, "b": 35 / 255}, "1:1": {"type": "VARIABLE_ALIAS", "id": "1:2"}}}]),
      "1.valuesByMode.1:1: it is an alias; export the values"),
+    ("a.csv", f"name,hex,h,s,l,a\nok,{RED},9,70%,46%,1\nx,{RED},9,70%,46%,0.5", "3: it has an alpha channel of 0.5"),
+    ("a.csv", f"name,hex,alpha\nok,{RED},1\nx,{RED}", "line 3: there are 2 cells, and line 1 has 3"),
+    ("a.csv", f"name,hex\nok,{RED}" + "\na,#12\nb,#0008\nc,none\nd" * 2, "; and 2 for other reasons"),
+    ("a.css", f":root {{ --ok: {RED}; --x: 4px; --b: VAR(--x); --a: var(--b) }} .dark {{ --y: 5px; --b: VAR(--y) }}",
+     "--a: it refers to '--b', which has several values"),
+    ("a.css", f"@define-color ok {RED}; @define-color b @c; @define-color b @d; @define-color a @b;",
+     "@a: it refers to '@b', which has several values"),
+    ("a.json", tokens(core={"a": {"$value": "{bg}"}}, light={"bg": GAP}, dark={"bg": GAP}),
+     "core.a: {bg} is not a token of this file"),
+    ("a.json", tokens(a={"$value": PINK, "$extensions": {"modify": {"type": "darken"}}}), "'modify' changes the value"),
 ]  # fmt: skip
 
 
@@ -587,9 +599,9 @@ def test_a_name_that_could_be_hex_is_a_colour(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("space", "components", "css"),
-    [("oklch", [0.6, 0.2, 30], "oklch(0.6 0.2 30)"), ("lab", [1e6, 20, 30], "lab(100 20 30)")],
+    [("oklch", [0.6, 0.2, 30], "oklch(0.6 0.2 30)"), ("lab", [1e6, "none", 30], "lab(100 none 30)")],
 )
-def test_a_token_may_be_of_a_function_of_css(tmp_path: Path, space: str, components: list[float], css: str) -> None:
+def test_a_token_may_be_of_a_function_of_css(tmp_path: Path, space: str, components: list[Any], css: str) -> None:
     (tmp_path / "a.json").write_text(tokens(a={"$value": {"colorSpace": space, "components": components}}))
     assert sepu.read_palette(tmp_path / "a.json")[1].rgb == sepu.NamedPalette({"a": css})[0].rgb
 

@@ -162,7 +162,8 @@ def _references(value: str) -> set[str]:
 
 
 def _may_be_a_color(value: str) -> bool:
-    return looks_like_a_color(value) or value.isalpha() or value.startswith("var(") or bool(bare_components(value))
+    is_reference = value[:4].lower() == "var(" or value[:1] == "@"
+    return is_reference or looks_like_a_color(value) or value.isalpha() or bool(bare_components(value))
 
 
 def _unescaped(name: str) -> str:
