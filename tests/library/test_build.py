@@ -4,6 +4,7 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from shutil import copytree
 
@@ -121,8 +122,8 @@ def test_the_command_writes_what_is_committed_and_says_so(tmp_path: Path) -> Non
     assert ", ".join(f"{ratings[each]} {each}" for each in ("verified", "attributed", "disputed")) in result.output
     manifest = release.manifest
     assert f"; {manifest.value_mismatch_count} with another value elsewhere" in result.output
-    for digest in (manifest.library_sha256, manifest.index_sha256):
-        assert digest in result.output
+    for name in built.keys() - {"manifest.json"}:
+        assert f"{sha256(built[name]).hexdigest()}  {name}\n" in result.output
 
 
 # The facts
@@ -155,15 +156,20 @@ def test_traditional_forms() -> None:
         ("readings.csv", lambda path: change(path, "sepu1957", "sepu1958"), "has no source sepu1958"),
         ("readings.csv", lambda path: change(path, "sepu1957", "classic"), "has no source classic"),
         ("readings.csv", lambda path: change(path, "粉红", "粉紅"), "粉紅 is not in colors.csv"),
-        (
-            "readings.csv",
-            lambda path: change(path, "粉红", "品红"),
-            "readings.csv: a source and zh comes twice",
-        ),
+        ("readings.csv", lambda path: change(path, "粉红", "品红"), "readings.csv: a source and zh comes twice"),
         ("readings.csv", lambda path: change(path, "粉红,exact,", "粉红,exact,,"), "readings.csv, line 2"),
         ("variants.csv", lambda path: change(path, "moe,燕支", "moi,燕支"), "has no source moi"),
         ("variants.csv", lambda path: change(path, "燕支", "丹"), "丹 does not stand for one of our names only"),
         ("variants.csv", lambda path: change(path, "燕支", "燕脂"), "variants.csv: a written comes twice"),
+        ("pronunciations.csv", lambda path: change(path, "unicode", "moi"), "壳 has no source or is in none"),
+        ("pronunciations.csv", lambda path: change(path, "壳", "龘"), "龘 has no source or is in none"),
+        ("spellings.csv", lambda path: change(path, "unicode", "moi"), "spellings.csv: sources.json has no source moi"),
+        (
+            "spellings.csv",
+            lambda path: change(path, "⺝,月", "⺝,龘"),
+            "⺝ does not stand for a character of our names",
+        ),
+        ("spellings.csv", lambda path: change(path, "⺝", "红"), "红 does not stand for a character of our names only"),
     ],
 )
 def test_facts_that_do_not_hold_together(

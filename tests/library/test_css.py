@@ -12,7 +12,7 @@ import sepu
 from sepu.library.css import SPACES, lab_of_srgb, read_css, srgb_of_lab
 
 # From Web Platform Tests, css/css-color (parsing/color-computed-hsl, parsing/color-valid-hwb, predefined-*, lab-001,
-# display-p3-linear-005), and the specification's examples; some repeated with percentages.
+# display-p3-linear-005), and the specification's examples; some repeated with percentages or other units.
 PUBLISHED = """
     #f0f -> 255 0 255; #008000ff -> 0 128 0; RebeccaPurple -> 102 51 153
     rgb(50% 128 25%) -> 127.5 128 63.75; rgb(none 128 none) -> 0 128 0; RGBA(1, 2, 3, 1) -> 1 2 3
@@ -23,7 +23,7 @@ PUBLISHED = """
     HSLA(-300, 100%, 37.5%, 1) -> 191 191 0; hsLA(-300, 100%, 37.5%, 12) -> 191 191 0; hsl(.5TURN 100 50) -> 0 255 255
     hwb(120 30% 50%) -> 77 128 77; hwb(0 0% 0%) -> 255 0 0; hwb(120 80% none) -> 204 255 204
     hwb(120 30% 50) -> 77 128 77; hwb(320deg 30% 40%) -> 153 77 128; hwb(0 20% 100%) -> 43 43 43
-    hwb(0grad 100% 50%) -> 170 170 170
+    hwb(0grad 100% 50%) -> 170 170 170; hsl(200grad 100% 50%) -> 0 255 255; hsl(3.14159rad 100% 50%) -> 0 255 255
     lab(46.277 -47.562 48.583) -> 0 128 0; lab(29.2345% 39.3825 20.0664) -> 125 35 41
     lch(52.2345% 72.2 56.2) -> 198 93 6; lch(0 0 0) -> 0 0 0
     oklab(40.101% 0.1147 0.0453) -> 125 35 41; oklch(40.101% 0.12332 21.555) -> 125 35 41
@@ -109,7 +109,8 @@ def component(low: float, high: float) -> st.SearchStrategy[str]:
     return st.one_of(numbers.map("{:.9f}".format), st.integers(-50, 150).map("{}%".format), st.just("none"))
 
 
-HUE = st.one_of(st.floats(-400, 800).map("{:.9f}".format), st.just("none"))
+ANGLE = st.sampled_from(["", "deg", "grad", "rad", "turn"])
+HUE = st.one_of(st.builds("{:.9f}{}".format, st.floats(-400, 800), ANGLE), st.just("none"))
 PERCENT = st.integers(0, 100).map("{}%".format)
 FUNCTIONS = {
     "hsl(": (HUE, st.integers(-50, 100).map("{}%".format), PERCENT),

@@ -16,6 +16,7 @@ from PIL import Image, ImageCms
 
 import sepu
 from sepu import limits
+from sepu.library.images import read_image
 
 RED, PINK = (200, 60, 35), (244, 121, 131)
 IMAGE = np.zeros((30, 40, 3), np.uint8)
@@ -253,6 +254,8 @@ def test_a_colour_profile_counts(mode: str, tmp_path: Path) -> None:
 def test_a_grey_profile_counts(mode: str, tmp_path: Path) -> None:
     file = tmp_path / "image.png"
     image = Image.new("L", (5, 5), 128).convert(mode)
+    if mode == "LA":
+        image.putpixel((0, 0), (255, 0))
     image.save(file, icc_profile=grey_profile())
     assert shares(file) == shares(Image.new("L", (5, 5), 188)) != shares(image)
     image.convert("RGB").save(file, icc_profile=grey_profile())
@@ -338,10 +341,18 @@ def test_grey_of_16_bits_is_read_as_rgb_of_16_bits_is(kind: str) -> None:
         assert shares(transparent) == shares(np.array([[[v] * 3 for v in (0, 0, 1, 128)]], np.uint8))
     else:
         content = saved(grey, kind)
-        white_at_zero = content.replace(struct.pack("<HHII", 262, 3, 1, 1), struct.pack("<HHII", 262, 3, 1, 0))
-        assert white_at_zero != content
-        with pytest.raises(sepu.ImageError, match="save it with 8 bits"):
-            sepu.name_image(white_at_zero)
+        for tag, value, other in ((262, 1, 0), (258, 16, 12)):  # white at 0, and 12 bits
+            changed = content.replace(struct.pack("<HHII", tag, 3, 1, value), struct.pack("<HHII", tag, 3, 1, other))
+            assert changed != content
+            with pytest.raises(sepu.ImageError, match="save it with 8 bits"):
+                sepu.name_image(changed)
+
+
+def test_a_photo_taken_upright_is_upright() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was turned: its first row is at the right
+    lying = Image.fromarray(IMAGE).transpose(Image.Transpose.ROTATE_90)
+    np.testing.assert_array_equal(read_image(saved(lying, "PNG", exif=exif))[0], IMAGE)
 
 
 def test_a_tiff_of_lab_is_named() -> None:
