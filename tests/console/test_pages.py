@@ -4,15 +4,18 @@ import re
 import socket
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from datetime import UTC, datetime, timedelta
 from html import escape, unescape
+from itertools import pairwise
 from pathlib import Path
+from unittest.mock import Mock
 from urllib.parse import quote
 
 import click
 import psycopg
 import pytest
+from falcon.testing import TestClient
 from tests.client.hostile import Peer, certificate, listening, saying
 from tests.console.running import Console
 from tests.console.seeding import CUSTOMERS
@@ -24,9 +27,10 @@ from tests.server.test_webhooks import garbage
 from sepu.admin import accounts
 from sepu.admin.audit import audit, record_audit
 from sepu.admin.events import list_events
-from sepu.admin.keys import revoke_key
+from sepu.admin.keys import issue_key, revoke_key
 from sepu.admin.naming import find_account
 from sepu.cli.commands import commands
+from sepu.console.app import create_console
 from sepu.console.metrics import read_service_state
 from sepu.console.pages import ServiceState
 from sepu.database.opening import connect
@@ -84,6 +88,10 @@ def test_every_link_leads_to_a_page_without_a_secret(seeded: Console) -> None:
         assert not re.search("sepu_[a-z2-7]", page), "as a key begins"
         assert not [key for key in hashes if key.hex()[:16] in page]
         assert not [key for key in used if key in page]
+        for field in re.findall(r'<input (?!type="hidden")[^>]*>', page):  # browsers submit only what matches
+            pattern = unescape(field.partition(' pattern="')[2].partition('"')[0])
+            assert re.fullmatch(pattern, "cus_8812"), field
+            assert not re.fullmatch(pattern, f"key {made_up_key('b' * 16)}"), field
 
 
 def test_accounts_near_a_limit(seeded: Console) -> None:
@@ -118,7 +126,8 @@ def test_one_account(seeded: Console) -> None:
         account_id = find_account(connection, "cus_8812")
         committed = "select period, committed from sepu.usage where meter = 'color_match' and account_id = %s"
         months: dict[str, int] = dict(connection.execute(committed, (account_id,)).fetchall())
-    assert f"Colours {months[THIS]:,} of 2,150 " in page
+    assert re.search(rf"Colours {months[THIS]:,} of 2,150 \d+ % 50 0 {months[THIS]:,} Searches .*? % 0 20 ", page)
+    assert all(f"{month} {units:,} " in page.partition(" Months Month ")[2] for month, units in months.items())
     before = plain(seeded.page(f"/accounts/{account_id}?month={LAST}"))
     assert f"Colours {months[LAST]:,} of 2,000 " in before, "the plan's limit of then"
     (days,) = re.findall(r"by day Day Colours Searches (.*?) Months", before)
@@ -145,7 +154,10 @@ def test_what_cannot_be_shown_is_told(seeded: Console, target: str, status: int,
 
 
 def test_plans_and_usage_of_all(seeded: Console) -> None:
-    assert "gold 15,000 10,000 600 80, 95, 100 % 3" in plain(seeded.page("/plans"))
+    plans = seeded.page("/plans")
+    assert "gold 15,000 10,000 600 80, 95, 100 % 3" in plain(plans)
+    labelled = re.findall(r'<t[hd] data-label="([^"]*)"[^>]*>(?:<a [^>]*>)?([^<]*)', plans)
+    assert {("Plan", "gold"), ("Requests a minute", "600"), ("Accounts", "3")} <= {*labelled[:6]}
     page = plain(seeded.page("/usage"))
     with connect(seeded.owner_url) as connection:
         row = connection.execute(
@@ -164,7 +176,7 @@ def test_events(seeded: Console) -> None:
     assert text.count(" of 2,000 due") + text.count(" of 15,000 due") == len(recorded) > 3
     silk = plain(seeded.page("/accounts/cus_8812"))
     assert re.search(r"Events Crossed .* colours 80 % 1,[67]\d\d of 2,000 due .* colours 95 %", silk)
-    assert "Events Crossed" not in plain(seeded.page("/accounts/cus_9130"))
+    assert not re.search("Events Crossed|Trade fair", plain(seeded.page("/accounts/cus_9130")))
     assert "There is none" in seeded.page("/events?state=dead")
     assert f'value="{LAST}"' in seeded.page(f"/events?month={LAST}")
     assert "no event is" in seeded.page("/events?state=x", 400)
@@ -185,11 +197,11 @@ def test_many_events_are_cut(empty: Console, owner: psycopg.Connection) -> None:
 
 
 def test_many_accounts_take_several_pages(empty: Console, owner: psycopg.Connection) -> None:
-    made = {accounts.create_account(owner, "standard", f"Customer {number}").account_id for number in range(220)}
-    pages, found = paged(
-        empty, "/accounts?search=customer&plan_id=standard", "page", r'href="/accounts/([a-z2-7]{16})"'
-    )
-    assert (pages, sorted(found)) == (3, sorted(made))
+    made = [accounts.create_account(owner, "standard", f"Customer {number}").account_id for number in range(100, 320)]
+    accounts.create_account(owner, "standard", "Another")
+    target = "/accounts?search=customer&plan_id=standard&sort=name&desc=yes"
+    pages, found = paged(empty, target, "page", r'href="/accounts/([a-z2-7]{16})"')
+    assert (pages, found) == (3, made[::-1])
 
 
 def test_a_name_is_text(empty: Console, owner: psycopg.Connection) -> None:
@@ -309,6 +321,9 @@ def test_accounts_are_sorted_both_ways_with_sums(seeded: Console) -> None:
     assert order("sort=match&desc=yes")[0] == "Porcelain Works"
     assert order("sort=name") == order("sort=name&desc=yes")[::-1] == sorted(order(""), key=str.lower)
     assert 'aria-sort="descending"' in seeded.page("/accounts?sort=match-share&desc=yes")
+    by_change = seeded.page("/accounts?sort=match-change&desc=yes")
+    changes = [int(units) for units in re.findall(r"([+-]\d+) since last month", by_change)[::2]]
+    assert changes == sorted(changes, reverse=True) != sorted(changes)
     with connect(seeded.owner_url) as connection:
         used: dict[str, int] = dict(
             connection.execute(
@@ -324,27 +339,24 @@ def test_accounts_are_sorted_both_ways_with_sums(seeded: Console) -> None:
 
 def test_charges_by_page_day_key_and_request(empty: Console, owner: psycopg.Connection) -> None:
     issued = accounts.create_account(owner, "standard", "Silk & Co.")
+    other = issue_key(owner, issued.account_id)
     owner.execute(
         "insert into sepu.stored_result select %s, 'order-' || n, sha256('1'), 'color_match', n, %s, '{}',"
-        " '2026-02-01 12:00Z'::timestamptz + n / 20 * interval '1 min', %s, gen_random_uuid()"
+        " '2026-02-01 23:53Z'::timestamptz + n / 20 * interval '1 min', (array[%s, %s])[n %% 2 + 1], gen_random_uuid()"
         " from generate_series(1, 250) n",
-        (issued.account_id, "2026-02", issued.key_id),
+        (issued.account_id, "2026-02", other.key_id, issued.key_id),
     )
     first = f"/accounts/{issued.account_id}/charges"
-    units: list[str] = []
-    target: str | None = first
-    while target is not None:
-        page = empty.page(target)
-        units += re.findall(r">colours</td><td [^>]*>(\d+)</td>", page)
-        target = next((link for link in links(page) if "before=" in link), None)
-    assert sorted(map(int, units)) == list(range(1, 251)), "each once, though twenty have one time"
+    by_key, by_day = f"?key={issued.key_id}", "?day=2026-02-01"
+    for only, charged in (("", range(1, 251)), (by_key, range(1, 251, 2)), (by_day, range(1, 140))):
+        _, units = paged(empty, f"{first}{only}", "before", r">colours</td><td [^>]*>(\d+)</td>")
+        assert sorted(map(int, units)) == [*charged], "each once, though twenty have one time"
     ((request_id,),) = owner.execute("select request_id::text from sepu.stored_result where units = 7").fetchall()
     assert empty.page(f"{first}?request={request_id}").count(request_id) > 1
     assert f"--request {request_id}" in empty.page(f"{first}?request={request_id}")
     assert ' class="number">7</td>' in empty.page(f"{first}?request={request_id.upper()}&key={issued.key_id}")
-    assert "There is no such charge" in empty.page(f"{first}?day=2026-02-02")
+    assert "There is no such charge" in empty.page(f"{first}?day=2026-02-03")
     assert "There is no such charge" in empty.page(f"{first}?key={issued.account_id}-aaaaaaaa")
-    assert "Older" in empty.page(f"{first}?day=2026-02-01")
     for bad in ("day=x", "day=2026-02-30", "request=x", "before=x", "before=2026-02-01T00:00:00~x"):
         empty.page(f"{first}?{bad}", 400)
     shown = plain(empty.page(f"{first}?key={issued.key_id}"))
@@ -402,7 +414,8 @@ def paged(console: Console, target: str | None, parameter: str, row: str) -> tup
         page = console.page(target)
         pages += 1
         found += re.findall(row, page)
-        target = next((link for link in links(page) if re.search(rf"\b{parameter}={pages}\b", link)), None)
+        following = re.search(rf'rel="next" href="([^"]*\b{parameter}=[^"]*)"', page)
+        target = following and unescape(following[1])
     return pages, found
 
 
@@ -458,6 +471,8 @@ def test_a_month_and_a_day_as_a_chart(seeded: Console) -> None:
     heights = [float(height) for height in re.findall(r'<rect class="series0" [^>]*height="([\d.]+)"', page)]
     assert len(heights) > 20
     assert 0 < min(heights) < max(heights) <= 100
+    bars = sorted((float(x), float(wide)) for x, wide in re.findall(r'<rect [^>]*x="(.*?)"[^>]*width="(.*?)"', page))
+    assert all(x + wide < beside + 0.1 for (x, wide), (beside, _) in pairwise(bars)), "no bar hides another"
     with connect(seeded.owner_url) as connection:
         row = connection.execute(
             "select (s.created_at at time zone 'UTC')::date, to_char(s.created_at at time zone 'UTC', 'HH24'), s.units"
@@ -505,27 +520,52 @@ def test_the_state_of_the_service(seeded: Console) -> None:
     text = plain(seeded.page("/"))
     assert re.search(r"Database PostgreSQL \S+.*, the primary, [\d.]+ MB", text)
     assert re.search(r"Events \d+ to be delivered, the oldest for [\d,]+ (hours|minutes)\.", text)
-    assert re.search(r"Colours [\d,]+ today; yesterday [\d,]+ by this time, and [\d,]+ in all", text)
     assert re.search(r"Workers not known Last backup not known", text)
 
 
-def test_workers_and_backups_of_the_metrics() -> None:
-    old = 1_790_000_000
-    text = f'# TYPE sepu_workers gauge\nsepu_workers 3\nx NaN\nsepu_backup_timestamp_seconds{{a="b"}} {old}\n'
-    head = "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n"
-    answers = ((head.format(len(text)) + text).encode(), head.format(2).encode() + b"\xff{", head.format(9).encode())
-    with ExitStack() as stack:
-        good, bad, silent = (
-            f"{stack.enter_context(listening('plain', [Peer.head, saying(each), Peer.silence])).url}/metrics"
-            for each in answers
+def test_the_overview_compares_days_and_marks_an_old_backup(owner: psycopg.Connection) -> None:
+    issued = accounts.create_account(owner, "standard")
+    state = ServiceState(3, NOW - timedelta(hours=27), ("http://a/metrics",))
+    client = TestClient(create_console(lambda: nullcontext(owner), ["falconframework.org"], lambda: state))
+    with owner.transaction():  # now() stays the same
+        owner.execute(
+            "insert into sepu.stored_result select %s, 'order-' || n, sha256('1'), 'color_match', n,"
+            " to_char(at at time zone 'UTC', 'YYYY-MM'), '{}', at, %s, gen_random_uuid()"
+            " from (values (1, '-24 h'), (2, '-1 us'), (4, '0')) v (n, after),"
+            " lateral (select date_trunc('day', now(), 'UTC') + after::interval) t (at)",
+            (issued.account_id, issued.key_id),
         )
-        found = read_service_state([good, bad, silent, good, "http://127.0.0.1:9/", "nonsense"])
-    assert found == ServiceState(6, datetime.fromtimestamp(old, UTC), (bad, silent, "http://127.0.0.1:9/", "nonsense"))
-    assert read_service_state([]) == ServiceState()
+        old = client.simulate_get("/").text
+    for part in ("4 today; yesterday 1 by this time, and 3 in all", "Workers 3 ", "//a/metrics gave no metrics"):
+        assert part in plain(old)
+    assert re.search('<span class="bad"><time>.*, more than a day ago</span></dd>', old)
+    state = ServiceState(3, NOW - timedelta(hours=25))
+    assert "more than a day ago" not in client.simulate_get("/").text
 
 
-def test_metrics_whose_tls_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_is_logged_without_its_message(caplog: pytest.LogCaptureFixture) -> None:
+    failing = Mock(side_effect=ValueError("telltale"))
+    found = TestClient(create_console(failing, ["falconframework.org"])).simulate_get("/")
+    assert (found.status_code, "ValueError" in caplog.text) == (500, True)
+    assert "telltale" not in caplog.text + found.text
+
+
+def test_workers_and_backups_of_the_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "certificate").write_text(certificate().pem)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate"))
-    with listening("TLS", [Peer.tls, Peer.head, garbage]) as peer:
-        assert read_service_state([peer.url]) == ServiceState(unread=(peer.url,))
+    old = 1_790_000_000
+    text = '# TYPE sepu_workers gauge\nsepu_workers 3\nx NaN\nsepu_backup_timestamp_seconds{{a="b"}} {}\n'
+    texts = [text.format(old).encode(), text.format(old - 86_400).encode(), b"\xff{", b""]
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
+    with ExitStack() as stack:
+        good, late, bad, silent = (
+            f"{stack.enter_context(listening('plain', [Peer.head, saying(answer), Peer.silence])).url}/metrics"
+            for answer in (head % (len(each) or 9) + each for each in texts)
+        )
+        assert read_service_state([silent]) == ServiceState(unread=(silent,))
+        monkeypatch.setattr("sepu.console.metrics._SECONDS", 30)  # however busy this machine is
+        tls_breaks = stack.enter_context(listening("TLS", [Peer.tls, Peer.head, garbage])).url
+        unread = (bad, tls_breaks, "http://127.0.0.1:9/", "nonsense")
+        found = read_service_state([late, good, late, *unread])
+    assert found == ServiceState(9, datetime.fromtimestamp(old, UTC), unread)
+    assert read_service_state([]) == ServiceState()
