@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from contextlib import ExitStack
+from unittest.mock import Mock
 
 import numpy as np
 import psycopg
@@ -20,11 +21,14 @@ class Closing(asyncio.Protocol):
         transport.close()
 
 
-@pytest.mark.parametrize(("others", "accepted"), [([], 20), ([9, 5], 7), ([9], 11), ([5, float("inf")], 7)])
-def test_a_worker_accepts_until_it_is_ahead_of_another(
-    others: list[float], accepted: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("others", "accepted"), [([], 20), ([9, 5], 7), ([9], 11), ([5, float("inf")], 7), ([], 0)])
+def test_a_worker_accepts_until_it_is_ahead_of_another_or_has_no_descriptor_left(
+    others: list[float], accepted: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(accept, "AHEAD_SECONDS", 3600)
+    for pause in ("AHEAD_SECONDS", "_FULL_SECONDS"):
+        monkeypatch.setattr(accept, pause, 3600)
+    if not accepted:
+        monkeypatch.setattr(socket.socket, "accept", Mock(side_effect=OSError("no descriptor is left")))
     of_workers = np.array([float("inf"), *others])
     own = accept.OpenConnections(of_workers, 0)
     own.number = 0
@@ -41,7 +45,7 @@ def test_a_worker_accepts_until_it_is_ahead_of_another(
         for _ in range(20):
             stack.enter_context(socket.create_connection(listener.getsockname()))
         asyncio.run(run(listener))
-    assert own.number == accepted
+    assert (own.number, len(caplog.records)) == (accepted, int(not accepted))
 
 
 def test_a_worker_has_a_session_before_its_first_charge(own_url: str) -> None:

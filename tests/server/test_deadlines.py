@@ -1,16 +1,19 @@
 """Clients that keep a worker waiting, and too many clients: each wait ends, each number is bounded."""
 
 import re
+import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from unittest.mock import Mock
 
 import pytest
 from tests.harness.processes import until
 from tests.harness.serving import Server, serving, until_closed, with_limits
 
 from sepu.admin.keys import IssuedKey
+from sepu.server.gthread import GthreadWorker
 
 HURRIED = with_limits(
     requests={"REQUEST_SECONDS": 1.5, "ANSWER_SECONDS": 1.5, "LINGER_SECONDS": 0.5},
@@ -89,6 +92,15 @@ def test_the_second_request_has_a_time_of_its_own(gthread: Server) -> None:
                 answer += raw.recv(65536)
         raw.sendall(GET)
         assert until_closed(raw, SOON).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_late_client_of_gthread_is_disconnected() -> None:
+    worker = GthreadWorker.__new__(GthreadWorker)  # a real one would need a server of its own
+    ours, theirs = socket.socketpair()
+    vars(worker).update(app=Mock(), pending_conns=[], _deadlines={Mock(sock=ours): 0.0})
+    with ours, theirs:
+        worker.murder_pending()
+        assert until_closed(theirs, SOON).startswith(b"HTTP/1.1 408 ")
 
 
 def test_idle_connections_are_closed(server: Server) -> None:

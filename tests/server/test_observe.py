@@ -40,6 +40,7 @@ from sepu import limits
 from sepu.admin import accounts, keys
 from sepu.admin.keys import IssuedKey
 from sepu.admin.plans import set_plan
+from sepu.console.metrics import read_service_state
 from sepu.database.migrate import schema_of_release
 from sepu.database.opening import connect, database
 from sepu.database.opening import service_url as as_service
@@ -297,6 +298,7 @@ def test_the_metrics_are_served_whatever_happens_to_others_and_end_with_the_mast
     host, _, port = metrics.rpartition(":")
     with serving("uvloop", as_service(own_url), options=["--metrics-bind", metrics]) as server:
         until(lambda: sample(metrics, "sepu_workers") == len(workers(server)) == 2)
+        until(lambda: read_service_state([f"http://{metrics}/metrics"]).workers == 2)  # as the console does
         stuck = workers(server)
         with (
             socket.create_connection((host, int(port))) as silent,
@@ -339,6 +341,7 @@ def test_a_dead_database_is_seen_without_a_request(worker: str) -> None:
             until(state("answers"))
             postgres.close()
             until(state("fails"))
+            assert sample(metrics, "sepu_database_errors_total", sqlstate_class="none") > 0
             with database(None, state_dir):
                 until(state("answers"))
                 stuck = workers(server)

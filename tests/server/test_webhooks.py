@@ -161,7 +161,10 @@ def test_one_that_hangs_lets_the_others_through(hooks: Running, monkeypatch: pyt
     assert [number for number, answer in enumerate(answers) if answer.error] == [3]
 
 
-@pytest.mark.parametrize("given", [b"", b"\n", b"whsec_", b"c2VjcmV0" * 4, b"whsec_" + b"A" * 20, b"whsec_\xff"])
+@pytest.mark.parametrize(
+    "given",
+    [b"", b"\n", b"whsec_", b"c2VjcmV0" * 4, b"whsec_" + b"A" * 31 + b"=", b"whsec_" + b"A" * 87 + b"=", b"whsec_\xff"],
+)
 def test_a_secret_has_its_form(given: bytes) -> None:
     with pytest.raises(SepuError) as refused:
         read_secrets(given)
@@ -175,4 +178,4 @@ def test_an_address_has_its_form(url: str) -> None:
 
 
 def test_a_secret_shows_nowhere() -> None:
-    assert "AAAA" not in repr(read_secrets(b"whsec_" + b"A" * 44))
+    assert "AAAA" not in repr(read_secrets(b"whsec_" + b"A" * 32 + b"\nwhsec_" + b"A" * 86 + b"=="))  # 24, 64 bytes
