@@ -148,7 +148,7 @@ def test_an_account_whose_key_cannot_be_kept_is_not_made(
         assert_failed(done, "the account was not made")
         assert keys.read_text() == header
     with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", lambda file: Path("/dev/fd", str(file)).is_dir() or os.close(-1))  # a broken disk
+        patched.setattr(os, "fsync", lambda file: Path("/dev/fd", str(file)).is_dir() or os.fstat(-1))  # a broken disk
         assert_failed(run("account", "import", str(file), "--keys-file", str(keys)), "the account was not made")
     assert keys.read_text() == header
     assert lines(run("account", "list", "--json")) == []
