@@ -78,7 +78,9 @@ class Lines:
 
         lines = [*chain.from_iterable(self._sections)]
         # A column without content would take its title's width from the others.
-        shown = [name for name in Line._fields if name not in dropped and any(getattr(line, name) for line in lines)]
+        shown = [
+            name for name in Line.__annotations__ if name not in dropped and any(getattr(line, name) for line in lines)
+        ]
         table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
         if self._swatches:
             table.add_column("", min_width=4)
