@@ -8,7 +8,7 @@ import click
 SERVICE_SECONDS, POSTGRES_SECONDS = 84e-6, 152e-6  # of a core, per charge
 # The same on Citus, where calls go one by one: tests/citus/cost.py prints both.
 WORKER_SECONDS, COORDINATOR_SECONDS = 1200e-6, 260e-6
-RESULT_BYTES, ACCOUNT_BYTES, COUNTER_BYTES = 438 + 26 + 16, 661, 291  # with the key's id and the request id
+RESULT_BYTES, ACCOUNT_BYTES, COUNTER_BYTES, DAY_BYTES = 438 + 26 + 16, 661, 291, 247  # with the ids of key and request
 WAL_BYTES = {"": 9400, "with `wal_compression = lz4`": 3900}  # a charge whose pages are cold
 # Assumed: docs/capacity.md says the same in words.
 PEAK, BUSY, ROOM = 10, 0.5, 2
@@ -35,6 +35,7 @@ def _column(accounts: int, charges: int) -> dict[str, str]:
     service, postgres = (ceil(peak * seconds / BUSY) for seconds in (SERVICE_SECONDS, POSTGRES_SECONDS))
     one_server = postgres <= ONE_CORES and size <= ONE_BYTES
     workers, coordinator = (ceil(peak * seconds / BUSY) for seconds in (WORKER_SECONDS, COORDINATOR_SECONDS))
+    clusters = "Citus" if coordinator <= ONE_CORES else "several Citus clusters"
     memory = min(accounts, peak * WARM_SECONDS) * ACCOUNT_PAGES * 8192
     return {
         "charges a month per account": f"{charges:,}",
@@ -46,8 +47,9 @@ def _column(accounts: int, charges: int) -> dict[str, str]:
         "the database": _bytes(size),
         "disk, with headroom": _bytes(ROOM * size),
         "growth a day until the first prune": _bytes(average * 86_400 * RESULT_BYTES),
+        "growth a year after it": _bytes(accounts * 12 * (COUNTER_BYTES + min(charges, MONTH_DAYS) * DAY_BYTES)),
         **{f"WAL a day {how}".strip(): _bytes(average * 86_400 * wal) for how, wal in WAL_BYTES.items()},
-        "database servers": "one Postgres" if one_server else "Citus",
+        "database servers": "one Postgres" if one_server else clusters,
     }
 
 

@@ -141,11 +141,7 @@ NAMED = {
         f"{database.BATCH_LOCK_SECONDS:g} s",
     ],
     "docs/develop/reliability.md": [
-        *(
-            f"{database.RECONNECT_SECONDS:g} s",
-            f"{requests.LENGTH_DIGITS} digits",
-            f"{database.BATCH_LOCK_SECONDS:g} s",
-        ),
+        *(f"{requests.LENGTH_DIGITS} digits", f"{database.BATCH_LOCK_SECONDS:g} s"),
         *(f"{batches.CALLS} in one", f"{batches.LIMITED_CALLS} requests", f"{batches.OVERFLOW_SECONDS * 1000:g} ms"),
         *(f"{most * 1000:g} ms" for most in (batches.SLOW_CALL_SECONDS, batches.GATHER_SECONDS)),
     ],

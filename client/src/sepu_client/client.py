@@ -111,7 +111,7 @@ class Client(BaseClient[Answer, SocketConnection]):
         return self._settle(calls.usage())
 
     def close(self) -> None:
-        """Closes the connections. A call in progress returns its answer or raises NoAnswerError."""
+        """Closes the connections. A call in progress returns its response or raises NoAnswerError."""
         self._connections.close()
 
     def __enter__(self) -> Self:

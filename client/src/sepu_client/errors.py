@@ -6,7 +6,7 @@ from sepu_client.results import RGB, MatchResult, UsageSnapshot
 
 
 class Error(Exception):
-    """The base class of all errors. To avoid a second charge, repeat the call with the error's `idempotency_key`.
+    """The base class of all errors. To repeat a call without a second charge, pass the error's `idempotency_key`.
 
     `may_be_charged` is true if one of the call's attempts may have been charged. `retryable` is true if the same call
     may succeed later; the client raises such an error at the deadline, or earlier if the next wait would end after it.
