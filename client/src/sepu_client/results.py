@@ -42,7 +42,7 @@ class Color(Struct, frozen=True, rename="camel"):
 
 
 class Match(Color, frozen=True):
-    """A colour with its CIEDE2000 difference from the input, `delta_e`, and its `similarity`, max(0, 1 − ΔE/100)."""
+    """A colour with its CIEDE2000 difference from the input (`delta_e`) and its `similarity` (max(0, 1 − ΔE/100))."""
 
     delta_e: float
     similarity: float
