@@ -70,7 +70,8 @@ type Answer struct {
 
 var errUnusable = errors.New("the answer is compressed or too long")
 
-// Error says why there is no answer. Without any response, Status is 0. Repeat a call with its Key.
+// Error says why there is no answer. Without any response, Status is 0; with an unusable one, -1. Repeat a call with its
+// Key.
 type Error struct {
 	Status               int
 	Code, RequestID, Key string
@@ -94,7 +95,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Cause }
 
 func (e *Error) retryable() bool {
-	return e.Cause != nil && e.Cause != errUnusable || e.Status == 408 || e.Status >= 500 || e.Code == "request_in_progress" ||
+	return e.Cause != nil && e.Status == 0 || e.Status == 408 || e.Status >= 500 || e.Code == "request_in_progress" ||
 		e.Status == 429 && e.Code != "quota_exceeded"
 }
 
@@ -175,11 +176,11 @@ func (c *Client) attempt(request *http.Request, key string) (*Answer, *Error) {
 	}
 	defer response.Body.Close()
 	content, err := io.ReadAll(io.LimitReader(response.Body, longest+1))
-	if err == nil && (response.Header.Get("Content-Encoding") != "" || len(content) > longest) {
-		err = errUnusable
-	}
 	if err != nil {
 		return nil, &Error{Key: key, Cause: err}
+	}
+	if response.Header.Get("Content-Encoding") != "" || len(content) > longest {
+		return nil, &Error{Status: -1, Key: key, Cause: errUnusable}
 	}
 	header := response.Header
 	if response.StatusCode == http.StatusOK && json.Valid(content) {

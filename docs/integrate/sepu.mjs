@@ -6,8 +6,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 const LONGEST = 2 ** 20; // bytes of an answer
 
 export class SepuError extends Error {
-  // status, code and requestId are undefined without an answer; usage comes with quota_exceeded. pointer leads to the
-  // fault in an input: /colors/2/g
+  // status, code and requestId are undefined without a response; status is -1 if it is unusable. usage comes with
+  // quota_exceeded. pointer leads to the fault in an input: /colors/2/g
   constructor(message, details) {
     super(message);
     Object.assign(this, { name: "SepuError" }, details);
@@ -100,7 +100,7 @@ async function limited(response) {
   }
   if (!coded && length <= LONGEST) return Buffer.concat(parts).toString();
   await response.body?.cancel();
-  throw new SepuError(`the answer ${coded ? "is compressed" : "is too long"}`);
+  throw new SepuError(`the answer ${coded ? "is compressed" : "is too long"}`, { status: -1 });
 }
 
 function refuse(unknown) {

@@ -263,6 +263,16 @@ def test_an_answer_in_time_counts_though_the_loop_was_late(database_url: str) ->
     uvloop.run(scene())
 
 
+def test_a_session_is_kept_while_each_of_its_statements_is_answered_in_time(database_url: str) -> None:
+    async def scene() -> None:
+        session = await Session.connect(Hosts(database_url), 1)
+        for _ in range(15):
+            assert await session.ask("select 1 from pg_sleep(0.1)", []) == [(1,)]
+        session.close()
+
+    asyncio.run(scene())
+
+
 class InstantSession(Session):
     def __init__(self) -> None:
         self.key_secret, self.is_closed = bytes(32), False

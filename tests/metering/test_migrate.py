@@ -142,7 +142,7 @@ def test_a_database_of_other_migrations_is_refused(
     empty.execute(altered.encode())
     before = applied(empty)
     for look in (pending, migrate):
-        with pytest.raises(MigrationError, match=r"unreleased version.* make a new database"):
+        with pytest.raises(MigrationError, match=r"unreleased version.* migrate a new database"):
             look(empty)
     assert applied(empty) == before
 

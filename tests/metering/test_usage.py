@@ -1,5 +1,6 @@
 """Usage near limits, past limits of plans, and a month's export."""
 
+import calendar
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -12,6 +13,7 @@ from sepu.admin.export import check_begun, count_exported, export_usage, why_unf
 from sepu.admin.plans import delete_plan, set_plan
 from sepu.admin.prune import prune
 from sepu.admin.usage import DayAndDayBefore, days_of_month, nearest_limits, read_now, usage_of_two_days
+from sepu.database import statements
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS
 
@@ -147,6 +149,16 @@ def test_a_month_is_not_over_while_a_transaction_of_it_may_run(
             assert f"may have begun in {LAST} are still running: " in str(why_unfinished(connection, LAST))
             raise Rollback
     assert export._running(connection, THIS) == set()
+
+
+@pytest.mark.parametrize("period", ["2025-02", "2026-01", "2026-04", "2024-02"])
+def test_a_month_ends_with_its_last_day(connection: Connection, period: str) -> None:
+    text = statements.statement("month_has_ended").replace("now()", "%(now)s::timestamptz")
+    days = calendar.monthrange(*map(int, period.split("-")))[1]
+    ends = datetime.fromisoformat(f"{period}-01T00:00Z") + timedelta(days=days)
+    for now in (ends - timedelta(microseconds=1), ends):
+        is_over = connection.execute(text, {"period": period, "now": now}).fetchone()
+        assert is_over == (now == ends,)
 
 
 def test_an_export_waits_for_the_transactions_of_its_month(

@@ -206,6 +206,18 @@ def test_an_isolated_account_does_not_wait_for_another(batches: bool) -> None:
         assert scene.told()["b"] == "charged"
 
 
+def test_a_probe_looks_at_repaired_settings_in_a_new_session() -> None:
+    """A setting of a role takes effect when a session begins."""
+    with played() as scene:
+        probed: list[bool] = []
+        for broken in ("synchronous_commit", None):
+            scene.database.broken_settings = broken
+            scene.batcher.probe(probed.append)
+            scene.run(2 * limits.probes.PROBE_SECONDS)
+        assert probed == [False, True]
+        assert scene.database._opened == 3  # for charges, and one for each probe
+
+
 def test_a_worker_without_a_session_looks_for_its_database_each_second() -> None:
     with played(connected=False) as scene:
         scene.database.refuses = True

@@ -30,11 +30,7 @@ SEED = 20260
 RULES = Path(__file__).parents[2] / "docs" / "searching.md"
 EXAMPLE = re.compile(r"^\| `(?P<q>[^`]+)` \| (?P<finds>[^|]+) \|", re.MULTILINE)
 
-EXAMPLES = [
-    example
-    for file in (RULES, Path(__file__).with_name("examples.md"))
-    for example in EXAMPLE.findall(file.read_text(encoding="utf-8"))
-]
+EXAMPLES = EXAMPLE.findall(Path(__file__).with_name("examples.md").read_text(encoding="utf-8"))
 
 
 def agree(q: str, limit: int = ALL) -> None:

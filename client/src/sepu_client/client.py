@@ -92,7 +92,7 @@ class Client(BaseClient[Answer, SocketConnection]):
         return tuple(answered)
 
     def search(self, q: str, *, limit: int = 10, idempotency_key: str | None = None) -> SearchResponse:
-        """Returns the colours whose Chinese name, pinyin or English name matches `q`. Costs one unit.
+        """Returns the colours whose Chinese or English name, pinyin or slug matches `q`. Costs one unit.
 
         `q` has 2 to 64 characters. `limit` is the maximum number of colours, from 1 to 10. `idempotency_key` is a new
         random key by default.

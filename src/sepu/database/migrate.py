@@ -17,7 +17,7 @@ from sepu.errors import SepuError
 
 _OTHER_MIGRATIONS = (
     "this database was made by other migrations: by an unreleased version, or by files that somebody edited. Export "
-    "what you need with that version, make a new database (or --state-dir) and migrate it; see "
+    "what you need with that version, then migrate a new database, or run `sepu serve` with a new --state-dir; see "
     "docs/versioning.md#the-schema"
 )
 
