@@ -70,6 +70,10 @@ def test_an_account_from_its_plan_to_its_suspension(run: Run, connection: psycop
         assert fields(run("account", "show", account_id))["status"] == status
         assert printed(run("usage", account_id, "--json"))["status"] == status
         assert admitted(connection, account["apiKey"]) == outcome
+    for stored, status in (("active", "expired"), ("suspended", "suspended")):
+        ended = "update sepu.account set status = %s, expires_at = now() where account_id = %s"
+        connection.execute(ended, [stored, account_id])
+        assert fields(run("account", "show", account_id))["status"] == status
 
 
 def test_names_change_and_an_external_id_belongs_to_one_account(run: Run) -> None:

@@ -555,14 +555,16 @@ def test_workers_and_backups_of_the_metrics(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate"))
     old = 1_790_000_000
     text = '# TYPE sepu_workers gauge\nsepu_workers 3\nx NaN\nsepu_backup_timestamp_seconds{{a="b"}} {}\n'
-    texts = [text.format(old).encode(), text.format(old - 86_400).encode(), b"\xff{", b""]
+    texts = [text.format(old).encode(), text.format(old - 86_400).encode(), b"\xff{"]
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
     with ExitStack() as stack:
-        good, late, bad, silent = (
-            f"{stack.enter_context(listening('plain', [Peer.head, saying(answer), Peer.silence])).url}/metrics"
-            for answer in (head % (len(each) or 9) + each for each in texts)
+        good, late, bad = (
+            stack.enter_context(listening("plain", [Peer.head, saying(head % len(each) + each), Peer.silence])).url
+            for each in texts
         )
-        assert read_service_state([silent]) == ServiceState(unread=(silent,))
+        slowly = [Peer.head, saying(head % 200), lambda peer: peer.drip(b"#")]  # 4 seconds
+        slow = stack.enter_context(listening("plain", slowly)).url
+        assert read_service_state([slow]) == ServiceState(unread=(slow,))
         monkeypatch.setattr("sepu.console.metrics._SECONDS", 30)  # however busy this machine is
         tls_breaks = stack.enter_context(listening("TLS", [Peer.tls, Peer.head, garbage])).url
         unread = (bad, tls_breaks, "http://127.0.0.1:9/", "nonsense")

@@ -96,11 +96,16 @@ def test_the_second_request_has_a_time_of_its_own(gthread: Server) -> None:
 
 def test_a_late_client_of_gthread_is_disconnected() -> None:
     worker = GthreadWorker.__new__(GthreadWorker)  # a real one would need a server of its own
-    ours, theirs = socket.socketpair()
-    vars(worker).update(app=Mock(), pending_conns=[], _deadlines={Mock(sock=ours): 0.0})
-    with ours, theirs:
-        worker.murder_pending()
-        assert until_closed(theirs, SOON).startswith(b"HTTP/1.1 408 ")
+    for unread in (b"", bytes(1 << 20)):  # the second client reads nothing, and waiting for it would stop the worker
+        ours, theirs = socket.socketpair()
+        vars(worker).update(app=Mock(), pending_conns=[], _deadlines={Mock(sock=ours): 0.0})
+        with ours, theirs:
+            if unread:
+                ours.send(unread, socket.MSG_DONTWAIT)
+            worker.murder_pending()
+            assert unread or until_closed(theirs, SOON).startswith(b"HTTP/1.1 408 ")
+            with pytest.raises(BrokenPipeError):
+                ours.send(b"x", socket.MSG_DONTWAIT)
 
 
 def test_idle_connections_are_closed(server: Server) -> None:
