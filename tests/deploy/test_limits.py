@@ -83,6 +83,10 @@ def test_nginx_limits_each_network_of_an_ipv6_subscriber() -> None:
     assert re.findall(r"limit_\w+_zone (\S+)", NGINX) == ["$network"] * 2
 
 
+def test_a_look_at_nodes_is_shown_until_two_later_ones_are_missed() -> None:
+    assert probes.NODES_LOOKED_SECONDS >= 2 * (probes.NODES_SECONDS + probes.LOOK_SECONDS)
+
+
 def test_nginx_waits_as_long_as_the_service_and_for_it_longer() -> None:
     assert seconds(SERVER, "client_header_timeout") == requests.REQUEST_SECONDS
     assert seconds(SERVER, "client_body_timeout") == requests.REQUEST_SECONDS

@@ -12,6 +12,7 @@ from tests.harness.processes import until
 from tests.harness.serving import serving
 
 from sepu.server import accept
+from sepu.server.uvloop import UvloopWorker
 
 
 class Closing(asyncio.Protocol):
@@ -40,12 +41,22 @@ def test_a_worker_accepts_until_it_is_ahead_of_another_or_has_no_descriptor_left
             await asyncio.sleep(0)
         await asyncio.sleep(0.01)
         acceptor.close()
+        for _ in range(100):  # whatever the connections still do
+            await asyncio.sleep(0)
+        assert not acceptor._connecting
 
     with socket.create_server(("127.0.0.1", 0), backlog=20) as listener, ExitStack() as stack:
         for _ in range(20):
             stack.enter_context(socket.create_connection(listener.getsockname()))
         asyncio.run(run(listener))
     assert (own.number, len(caplog.records)) == (accepted, int(not accepted))
+
+
+def test_connections_that_end_leave_no_room_in_a_worker_that_stops() -> None:
+    worker, connections = UvloopWorker.__new__(UvloopWorker), Mock(number=float("inf"))
+    vars(worker).update(alive=False, app=Mock(open_connections=connections), connections={1})
+    worker.connections_changed()
+    assert connections.number == float("inf")
 
 
 def test_a_worker_has_a_session_before_its_first_charge(own_url: str) -> None:

@@ -88,6 +88,24 @@ def test_what_does_not_fit_any_more_is_dropped_and_counted(
     assert b'"Worker ready"' in read, "a message waits with the lines"
 
 
+def test_a_line_that_comes_while_others_are_written_needs_no_further_one(pipe: tuple[int, int]) -> None:
+    log = RequestLog("text", descriptor=pipe[1])
+    write = log._write_waiting
+
+    def write_slowly() -> None:
+        write()
+        log.request(*line(2))
+        log._write_waiting = write  # type: ignore[method-assign]
+
+    log._write_waiting = write_slowly  # type: ignore[method-assign]
+    log.start(lambda: None)
+    log.request(*line(1))
+    for number in (1, 2):
+        assert select.select([pipe[0]], [], [], START_SECONDS)[0]
+        assert os.read(pipe[0], 4096).endswith(b"%032d\n" % number)
+    log.stop()
+
+
 def test_lines_unread_at_the_end_are_counted(full_pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_log, "_TIMEOUT_SECONDS", 0.2)
     dropped: list[None] = []
