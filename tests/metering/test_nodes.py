@@ -23,16 +23,21 @@ ANSWERS: dict[str, Rows | Exception] = {
 }
 
 
+OPENED: list[Session] = []
+
+
 class Coordinator(Session):
     def __init__(self) -> None:
         self.is_closed = False
+        OPENED.append(self)
 
     async def ask(self, _statement: LiteralString, parameters: Sequence[Any]) -> Rows | Exception:
         outcome = SessionLost() if self.is_closed else ANSWERS[parameters[0]]
         self.is_closed = isinstance(outcome, SessionLost)
         return outcome
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self.is_closed = True
 
 
 async def connected() -> Session:
@@ -49,3 +54,4 @@ def test_nodes_are_looked_at_again_in_time_and_a_silent_one_spoils_no_other(monk
             loop.run_until_complete(asyncio.sleep(0.6 * limits.probes.NODES_SECONDS))
             told = {"silent:1": "no answer", "good:1": "", "dead:1": "connection", "unsafe:1": "fsync"}
             assert looks == [told] * number
+            assert all(session.is_closed for session in OPENED)
