@@ -439,6 +439,8 @@ def test_a_gap_in_the_archive_ends_no_recovery_in_silence(first: Cluster, second
         until(lambda: (archive / segments[-1]).exists())
     _, missing, newest = segments
     (archive / missing).rename(archive / "elsewhere")
+    (archive / newest).rename(archive / "unread")
+    (archive / newest).mkdir()
     with recovering(second, archive) as url, connect(url) as connection:
         until(lambda: connection.execute("select count(*) from written").fetchone() == (1,))
         until(lambda: f"{missing[8:]} is missing" in replayed(second, archive).stderr)
@@ -446,6 +448,9 @@ def test_a_gap_in_the_archive_ends_no_recovery_in_silence(first: Cluster, second
         assert newest in replayed(second, archive).stderr
         assert connection.execute("select pg_is_in_recovery()").fetchone() == (True,)
         (archive / "elsewhere").rename(archive / missing)
+        until(lambda: f"not yet; {newest[8:]} is next" in replayed(second, archive).stderr)
+        (archive / newest).rmdir()
+        (archive / "unread").rename(archive / newest)
         assert promote(second, archive).startswith(f"all of the archive, to {newest}, last commit ")
         assert connection.execute("select count(*) from written").fetchone() == (3,)
         assert "promoted already" in replayed(second, archive).stderr
