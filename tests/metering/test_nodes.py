@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any, LiteralString
 
+import psycopg
 import pytest
 from async_solipsism import EventLoop
 
@@ -17,9 +18,11 @@ from sepu.metering.session import Session, SessionLost
 STATE = '{"broken":[%s],"ahead":0,"audits":0,"audited":null}'
 ANSWERS: dict[str, Rows | Exception] = {
     "silent": SessionLost(),
+    "refused": psycopg.errors.InsufficientPrivilege(),
     "good": [(True, STATE % "")],
     "dead": [(False, "failed to connect to dead:1: no route")],
     "unsafe": [(True, STATE % '["fsync","off","on","the server"]')],
+    "mute": SessionLost(),
 }
 
 
@@ -40,18 +43,26 @@ class Coordinator(Session):
         self.is_closed = True
 
 
-async def connected() -> Session:
-    return Coordinator()
+def test_nodes_are_looked_at_again_in_time_and_a_silent_one_spoils_no_other(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Each look needs three sessions, because two nodes are silent; the third cannot be opened.
+    errors = iter([None, None, TimeoutError(), None, None, psycopg.OperationalError()])
 
+    async def connected() -> Session:
+        if error := next(errors):
+            raise error
+        return Coordinator()
 
-def test_nodes_are_looked_at_again_in_time_and_a_silent_one_spoils_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = ("no answer", "error", "", "connection", "fsync", "no answer")
+    told = {f"{name}:1": kind for name, kind in zip(ANSWERS, kinds, strict=True)}
     looks: list[Mapping[str, str]] = []
     monkeypatch.setattr(LedgerObserver, "looked_at_nodes", lambda _, problems: looks.append(problems))
     with closing(EventLoop()) as loop:
         watch = NodeWatch(connected, loop, LedgerObserver())
         for number in (1, 1, 2):
-            watch.look_if_due([f"{name}:1" for name in ANSWERS])
+            watch.look_if_due([*told, "unasked:1"])
             loop.run_until_complete(asyncio.sleep(0.6 * limits.probes.NODES_SECONDS))
-            told = {"silent:1": "no answer", "good:1": "", "dead:1": "connection", "unsafe:1": "fsync"}
             assert looks == [told] * number
             assert all(session.is_closed for session in OPENED)
+    assert "node unsafe:1: fsync is off instead of on; see: sepu db check" in caplog.messages

@@ -198,7 +198,7 @@ class Database:
         self.faults = 0.0
         self.fates = FAULTS  # of statements that meet one
         self.key_secret = bytes(32)
-        self.broken_settings: str | None = None
+        self.probed: tuple[str | None, str | None] = None, None  # broken settings, and nodes of Citus
         self.refuses = False  # connections
         self.silent = False  # to connections and statements
         self.locked: set[str] = set()  # accounts whose rows somebody else keeps
@@ -359,7 +359,7 @@ class Database:
 
     def _execute(self, transaction: Transaction) -> bool:
         """Decides every call; returns whether no row that it needs is held."""
-        transaction.rows = [] if transaction.calls else [[(_APPLIED, self.key_secret, self.broken_settings, None)]]
+        transaction.rows = [] if transaction.calls else [[(_APPLIED, self.key_secret, *self.probed)]]
         for position, call in enumerate(transaction.calls, 1):
             is_valid = not call.command.parameters[1].is_revoked
             if is_valid and call.account in self.locked:

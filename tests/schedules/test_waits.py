@@ -1,6 +1,6 @@
 """Small scenes of the batcher on the simulated clock and database, where every wait has one length."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from random import Random
@@ -15,6 +15,7 @@ from sepu.metering.batcher import Batcher
 from sepu.metering.commands import Charge, meter_request
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.key_format import Credential
+from sepu.metering.nodes import NodeWatch
 from sepu.metering.sending import _SWEEP_SECONDS
 
 # Fast enough that no batch waits for clients.
@@ -206,15 +207,18 @@ def test_an_isolated_account_does_not_wait_for_another(batches: bool) -> None:
         assert scene.told()["b"] == "charged"
 
 
-def test_a_probe_looks_at_repaired_settings_in_a_new_session() -> None:
+def test_a_probe_looks_at_nodes_and_at_repaired_settings_in_a_new_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """A setting of a role takes effect when a session begins."""
+    looks: list[Sequence[str]] = []
+    monkeypatch.setattr(NodeWatch, "look_if_due", lambda _, nodes: looks.append(nodes))
     with played() as scene:
         probed: list[bool] = []
         for broken in ("synchronous_commit", None):
-            scene.database.broken_settings = broken
+            scene.database.probed = broken, "one:5432,two:5433"
             scene.batcher.probe(probed.append)
             scene.run(2 * limits.probes.PROBE_SECONDS)
         assert probed == [False, True]
+        assert looks == [("one:5432", "two:5433")] * 2
         assert scene.database._opened == 3  # for charges, and one for each probe
 
 
@@ -222,7 +226,8 @@ def test_a_worker_without_a_session_looks_for_its_database_each_second() -> None
     with played(connected=False) as scene:
         scene.database.refuses = True
         scene.batcher.probe_if_due()
-        scene.run(limits.database.QUEUE_SECONDS + limits.database.RECONNECT_SECONDS)  # the probe has failed
+        scene.run(limits.database.QUEUE_SECONDS + 2 * limits.database.RECONNECT_SECONDS)  # the probe has failed
+        assert [slot for slot in scene.batcher._slots if slot.connecting] == [], "nobody waits for a session"
         scene.database.refuses = False
         scene.run(limits.probes.PROBE_SECONDS)
         scene.batcher.probe_if_due()
