@@ -13,9 +13,10 @@ from sepu.console.pages import DAILY_IS_OLD
 from sepu.database import statements
 from sepu.http.errors import ERRORS
 from sepu.http.replies import COMMON_HEADERS
-from sepu.limits import batches, connections, database, images, probes, requests, webhooks, workers
+from sepu.limits import batches, connections, database, embedded, images, probes, requests, webhooks, workers
 from sepu.metering.queues import SINGLE_SESSIONS, make_queues
 from sepu_client import connections as of_client
+from sepu_client import retries
 
 ROOT = Path(__file__).parents[2]
 FUNCTIONS = statements.functions().text
@@ -57,7 +58,15 @@ def test_deadlines_end_one_before_the_other() -> None:
     # A call that waits for a lock learns why before it times out, and a waiting migration causes no refusals.
     assert database.BATCH_LOCK_SECONDS < database.LOCK_SECONDS < database.STATEMENT_SECONDS
     assert database.MIGRATION_LOCK_SECONDS <= database.BATCH_LOCK_SECONDS / 2
-    assert database.QUEUE_SECONDS + database.STATEMENT_SECONDS < 2, "an outage is known within two seconds"
+    call = database.QUEUE_SECONDS + database.STATEMENT_SECONDS
+    assert call < 2, "an outage is known within two seconds"
+    # A worker that stops still reads, charges and answers the slowest request.
+    assert requests.REQUEST_SECONDS + call + requests.ANSWER_SECONDS < workers.GRACEFUL_SECONDS
+    # Each of these outlasts a webhook, a recovery, a back-off or a call.
+    assert webhooks.ANSWER_SECONDS < webhooks.CLAIM_SECONDS / 2
+    assert embedded.START_SECONDS < embedded.LOCK_SECONDS
+    assert retries.FIRST_BACK_OFF * 2**retries.DOUBLINGS < batches.UNANSWERED_SECONDS
+    assert 10 * call < database.LOCK_HOLDER_SECONDS <= 60, "operators learn within a minute who blocks calls"
 
 
 def test_nginx_takes_the_head_that_the_service_takes() -> None:
