@@ -33,6 +33,7 @@ STEPS = (
     ("empty body", "body_required"),
     ("half a body", "invalid_json"),
     ("six colours", "invalid_colors"),
+    ("a query", "unknown_parameter"),
     ("key used for something else", "idempotency_conflict"),
     ("quota spent", "quota_exceeded"),
 )
@@ -62,6 +63,7 @@ def ask(client: falcon.testing.TestClient, api_key: str, faults: Collection[str]
         body = spoilt if fault in faults else body
     method = "PUT" if "other method" in faults else "POST"
     path = "/v1/mismatch" if "no such path" in faults else "/v1/match"
+    path += "?top=3" if "a query" in faults else ""
     return client.simulate_request(method, path, headers=headers, body=body)
 
 

@@ -227,6 +227,7 @@ def test_a_prepared_statement_of_another_session_is_not_relied_on(database_url: 
         for _ in range(2):
             assert await session.ask("select 1", []) == [(1,)]
         assert await session.ask("select 2", []) == [(2,)]
+        assert session._pgconn.exec_(b"select from pg_prepared_statements where statement = 'select 2'").ntuples == 0
         session.close()
 
     asyncio.run(asyncio.wait_for(scene(), 5))

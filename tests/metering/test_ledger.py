@@ -20,7 +20,7 @@ from sepu.metering.batcher_thread import BatcherThread
 from sepu.metering.commands import Command, Metered, admit, read_usage
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.key_format import Credential
-from sepu.metering.meters import Usage
+from sepu.metering.meters import METERS, Usage
 
 T = TypeVar("T")
 
@@ -227,6 +227,8 @@ def test_a_meter_without_a_limit_fails_loudly(
     assert "22023" in caplog.text
     assert customer.committed(connection) == customer.stored(connection) == {}
     assert gateway.run(customer.request()).outcome == "charged"
+    connection.execute("insert into sepu.plan_limit values (%s, 'color_taste', 5)", (customer.plan_id,))
+    assert [used.meter for used in gateway.run(read_usage(customer.credential)).usage] == [*METERS], "not a later one"
     connection.execute("delete from sepu.plan_limit where plan_id = %s", (customer.plan_id,))
     with pytest.raises(KeyError, match="color_match"):
         gateway.run(read_usage(customer.credential))
