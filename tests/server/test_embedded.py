@@ -6,14 +6,13 @@ import signal
 import socket
 import stat
 import subprocess
-import sys
 import sysconfig
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import psutil
 import psycopg
@@ -26,7 +25,7 @@ from tests.harness.serving import SEPU, serving
 from sepu import limits
 from sepu.database.embedded import cluster, embedded_postgres, keeper, locks, programs, system_user
 from sepu.database.embedded.signals import ENDING
-from sepu.database.embedded.state_directory import prepared
+from sepu.database.embedded.state_directory import mark_moved, prepared
 from sepu.database.embedded.system_user import SYSTEM_USER
 from sepu.database.opening import connect
 from sepu.errors import StartError
@@ -84,6 +83,7 @@ def mode(path: Path) -> int:
 
 
 def test_the_last_user_stops_the_server_and_the_data_stays_after_a_crash_too(made: Path) -> None:
+    assert mode(made) == (0o710 if os.geteuid() == 0 else 0o700), "it is closed to others"
     with embedded_postgres(made) as url:
         with psycopg.connect(url) as connection:
             connection.execute("create table kept as select 42 as answer")
@@ -120,11 +120,6 @@ def test_it_is_durable_and_everything_is_its_own(state_dir: Path, monkeypatch: p
             assert mode(state_dir / name) == 0o600
         for name in ("postgres", "socket"):
             assert mode(state_dir / name) == 0o700
-
-
-def test_a_directory_that_it_makes_is_closed_to_others(state_dir: Path) -> None:
-    made = prepared(state_dir, create=True)
-    assert mode(made) == (0o710 if os.geteuid() == 0 else 0o700)
 
 
 @pytest.mark.slow
@@ -239,14 +234,13 @@ def test_its_keeper_leaves_it_to_the_holder_of_the_lock(made: Path) -> None:
             assert postmaster(made) == pid
 
 
-def test_its_keeper_does_not_make_a_removed_cluster_anew(made: Path) -> None:
+def test_its_keeper_does_not_make_a_removed_cluster_anew(made: Path, caplog: pytest.LogCaptureFixture) -> None:
     with embedded_postgres(made):
-        pid = postmaster(made)
+        crash(made)
         (made / "postgres").rename(made / "removed")
-        os.kill(pid, signal.SIGKILL)
-        await_end(pid)
         keeper(made)()
         assert not (made / "postgres").exists()
+        assert caplog.records == [], "it does not try either"
 
 
 def test_a_keeper_that_cannot_start_it_says_so(made: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -261,11 +255,11 @@ def test_a_keeper_that_cannot_start_it_says_so(made: Path, caplog: pytest.LogCap
 
 @pytest.fixture
 def bystander() -> Iterator[psutil.Popen]:
-    """A process of the user that Postgres runs as."""
+    """A process that has the user and the name of a Postgres."""
     user = SYSTEM_USER if os.geteuid() == 0 else None
     if user:
         system_user.system_user()
-    process = psutil.Popen(["sleep", "600"], user=user)
+    process = psutil.Popen(["postgres", "600"], executable=shutil.which("sleep"), user=user)
     try:
         yield process
     finally:
@@ -374,6 +368,20 @@ def test_terminated_right_after_a_fork_it_leaves_nothing_running(
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
+@pytest.mark.usefixtures("default_signals")
+def test_no_signal_interrupts_the_clean_up(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one starts it again, and the second one is ignored."""
+
+    def signalled(users: IO[bytes]) -> bool:
+        signal.raise_signal(signal.SIGTERM)
+        return locks.is_last(users)
+
+    monkeypatch.setattr("sepu.database.embedded.is_last", signalled)
+    with pytest.raises(SystemExit, match="143"), embedded_postgres(made):
+        pass
+    assert not running(made)
+
+
 # --- as root
 
 
@@ -438,28 +446,31 @@ def test_programs_that_its_user_cannot_reach_are_copied_once(
 
 
 @as_root
+def test_each_version_of_the_programs_has_its_own_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = iter("12")
+    monkeypatch.setattr(programs, "version", lambda _: next(versions))
+    monkeypatch.setattr(programs, "can_run", lambda *_: False)
+    monkeypatch.setattr(programs, "_copy", lambda *_: None)
+    assert programs.programs() != programs.programs()
+
+
+@as_root
+def test_a_program_gets_none_of_roots_groups() -> None:
+    groups = os.getgroups()
+    os.setgroups([0])
+    try:
+        alone = system_user.spawn(system_user.system_user(), "/bin/sh", "-c", '[ "$(id -G)" = "$(id -g)" ]')
+        assert alone.wait() == 0
+    finally:
+        os.setgroups(groups)
+
+
+@as_root
 def test_where_no_place_can_be_made_the_ways_out_are_told(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(system_user, "REACHABLE", closed / "made")
     with pytest.raises(StartError, match="another user.*--database-url"), embedded_postgres(closed / "state"):
         pass
     assert not (closed / "state").exists()
-
-
-def test_a_second_signal_does_not_interrupt_the_clean_up() -> None:
-    script = """
-import signal
-from sepu.database.embedded.signals import ended_by_exceptions
-
-signal.signal(signal.SIGTERM, signal.SIG_DFL)
-with ended_by_exceptions():
-    try:
-        signal.raise_signal(signal.SIGTERM)
-    finally:
-        signal.raise_signal(signal.SIGTERM)
-        print("clean")
-"""
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert (ended.stdout, ended.returncode) == ("clean\n", 128 + signal.SIGTERM)
 
 
 def test_a_database_of_another_version_of_postgres_is_told_with_the_way_out(made: Path) -> None:
@@ -469,6 +480,13 @@ def test_a_database_of_another_version_of_postgres_is_told_with_the_way_out(made
         embedded_postgres(made),
     ):
         pass
+
+
+def test_the_day_on_which_the_service_moved_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "postgres").mkdir()
+    (tmp_path / "moved").write_text("2026-01-31\n")
+    mark_moved(tmp_path)
+    assert (tmp_path / "moved").read_text() == "2026-01-31\n"
 
 
 @pytest.mark.slow
