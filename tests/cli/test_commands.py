@@ -204,15 +204,18 @@ def test_an_audit_for_prometheus(run: Run, connection: psycopg.Connection, tmp_p
     text(run(*audit))
     assert gauges()["sepu_audit_differences"] == 0
     ending = ("sepu_keys_ending7d", "sepu_keys_ending30d", "sepu_accounts_ending7d", "sepu_accounts_ending30d")
-    assert [gauges()[name] for name in ending] == [0, 0, 0, 0]
     account = printed(run("account", "create", "--expires-at", "20d", "--json"))
     for end in ("6d", "8d", "40d"):
         run("key", "issue", account["accountId"], "--expires-at", end)
+    suspended = printed(run("account", "create", "--expires-at", "5d", "--json"))
+    run("account", "suspend", suspended["accountId"])
     text(run(*audit))
-    assert [gauges()[name] for name in ending] == [1, 4, 0, 1], "a key ends with its account"
+    assert [gauges()[name] for name in ending] == [2, 5, 0, 1], "a key ends with its account"
     assert started <= gauges()["sepu_audit_timestamp_seconds"] <= time.time()
+    connection.execute("update sepu.account set expires_at = now()")
     with_a_difference(connection)
     assert run(*audit).returncode == 1
+    assert [gauges()[name] for name in ending] == [0, 0, 0, 0]
     assert (gauges()["sepu_audit_differences"], gauges()["sepu_audit_outdated_nodes"]) == (1, 0)
     with pytest.MonkeyPatch.context() as patched:  # as on Citus, which is not here
         patched.setattr("sepu.cli.audit.audited", lambda _connection: Audit(0, 0, 0, (), ("node-1",)))

@@ -102,7 +102,16 @@ def test_no_stored_time_breaks_a_page(ledger_url: str, spoilt: dict[str, IssuedK
             assert spoilt["sane"].account_id in found.text, page
 
 
-def test_an_unreadable_value_is_no_unreachable_database(connection: psycopg.Connection) -> None:
+def test_a_read_only_database_is_unavailable_but_one_with_a_bad_value_is_not(connection: psycopg.Connection) -> None:
     with pytest.raises(Exception, match="^the database has or gets an unreadable value: ") as found, clear_errors():
         connection.execute("select '20000-01-01'::timestamp").fetchall()
     assert not isinstance(found.value, DatabaseUnavailableError)
+    connection.execute("set default_transaction_read_only = on")
+    with pytest.raises(DatabaseUnavailableError), clear_errors():
+        connection.execute("update sepu.plan set plan_id = plan_id")
+
+
+def test_python_sorts_stored_times_as_postgres_does(connection: psycopg.Connection) -> None:
+    query = "select text::timestamptz, text::date from unnest(%s::text[]) text order by 1"
+    for column in zip(*connection.execute(query, ([*VALUES, "1000-01-01"],)).fetchall(), strict=True):
+        assert sorted(column) == [*column]

@@ -33,6 +33,10 @@ create function create_distributed_table(regclass, text, colocate_with text) ret
     language sql as $$ insert into pg_dist_partition values ($1, 'h', 's', 1) $$;
 create function create_distributed_function(regprocedure, text default null, colocate_with text default null)
     returns void language sql as $$ insert into pg_dist_object values ('pg_proc'::regclass, $1, length($2) * 0, 1) $$;
+create table pg_dist_local_group as select 0 as groupid;
+create table pg_dist_node as select * from (values
+    (0, true, true, 'primary'), (1, false, true, 'primary'), (1, true, false, 'primary'), (1, true, true, 'secondary')
+) node (groupid, isactive, shouldhaveshards, noderole);
 """
 
 
@@ -40,6 +44,9 @@ def test_all_is_distributed_once_and_what_is_delegated_keeps_no_plan(connection:
     """Each function that is delegated has its command."""
     with connection.transaction(force_rollback=True):
         connection.execute(CITUS)
+        assert statements.value(connection, "has_workers") is False
+        connection.execute("insert into pg_dist_node values (1, true, true, 'primary')")
+        assert statements.value(connection, "has_workers") is True
         made = connection.execute(
             "select relname from pg_class "
             "where relnamespace = 'sepu'::regnamespace and relkind = 'r' and relname <> 'probe' "

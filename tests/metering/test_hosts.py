@@ -64,8 +64,16 @@ def test_what_is_not_set_is_limited_and_several_hosts_have_to_take_writes(operat
     assert found["tcp_user_timeout"] == str(1000 * seconds), "libpq counts milliseconds"
     assert found["target_session_attrs"] == "read-write"
     assert found["application_name"] == "sepu"
+    for hosts in ("host=a,b", "hostaddr=10.0.0.1,10.0.0.2"):
+        assert settings(f"postgresql:///?port=6432&{hosts}", operator=operator)["port"] == "6432,6432"
     # Only an operator may look at a standby.
     assert (settings("postgresql://a/", operator=operator)["target_session_attrs"] == "any") is operator
+
+
+@pytest.mark.parametrize("host", ["/tmp", "10.0.0.1", "10.0.0.1&connect_timeout=7", "10.0.0.1,10.0.0.2", "a"])
+def test_only_a_single_address_without_a_timeout_gets_no_longer_than_a_call(host: str) -> None:
+    limit = limits.database.QUEUE_SECONDS if host in {"/tmp", "10.0.0.1"} else None
+    assert Hosts(f"postgresql:///?host={host}")._resolve()[1] == limit
 
 
 def test_the_environment_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:

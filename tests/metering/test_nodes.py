@@ -1,4 +1,4 @@
-"""When a worker looks at the nodes of a Citus cluster, and what it reports of each. tests/citus has real nodes."""
+"""When workers and commands look at the nodes of a Citus cluster, and what comes of it. tests/citus has real nodes."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -10,6 +10,9 @@ import pytest
 from async_solipsism import EventLoop
 
 from sepu import limits
+from sepu.database import nodes
+from sepu.database.connection import NodeSilentError
+from sepu.database.opening import connect
 from sepu.metering.codec import Rows
 from sepu.metering.nodes import NodeWatch
 from sepu.metering.observer import LedgerObserver
@@ -66,3 +69,14 @@ def test_nodes_are_looked_at_again_in_time_and_a_silent_one_spoils_no_other(
             assert looks == [told] * number
             assert all(session.is_closed for session in OPENED)
     assert "node unsafe:1: fsync is off instead of on; see: sepu db check" in caplog.messages
+
+
+def test_a_statement_ends_when_a_node_is_silent_twice_in_a_row(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [nodes.NO_ANSWER, nodes.NO_ANSWER, (True, "t"), nodes.NO_ANSWER]
+    monkeypatch.setattr("sepu.database.connection._SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(nodes, "other_nodes", lambda _: ["silent:1"])
+    monkeypatch.setattr(nodes.NodeConnection, "ask", lambda *_: answers.pop())
+    with connect(empty_url) as connection, pytest.raises(NodeSilentError, match="silent:1"):
+        connection.execute("select pg_sleep(9)")
+    monkeypatch.undo()  # the fixture's own statement may be slow
+    assert answers == []

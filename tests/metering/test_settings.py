@@ -29,9 +29,10 @@ from sepu.admin.naming import AccountError
 from sepu.database.connection import StandbySilentError, UnsafeSettingsError
 from sepu.database.hosts import Hosts
 from sepu.database.migrate import migrate, schema_of_release
+from sepu.database.nodes import own_state
 from sepu.database.opening import connect, database
 from sepu.database.roles import make_role
-from sepu.database.settings import _clocks
+from sepu.database.settings import _clocks, _settings
 from sepu.metering.commands import Probed, probe
 from sepu.metering.session import Session
 
@@ -186,6 +187,9 @@ def test_db_check(own_url: str, role: str) -> None:
         rows = [json.loads(line) for line in done.stdout.splitlines()]
         assert done.returncode == 1, "fsync is off in this run"
         assert done.stderr == f"sepu: schema {schema_of_release()}\n"
+        with connect(make_conninfo(own_url, user=role)) as asked:  # as a node of a cluster is
+            seen = {(one.setting, one.set_by) for one in _settings(own_state(asked), role, "a:1", asked.info.dbname)}
+        assert seen == {(row["setting"], row["setBy"].replace('"', "")) for row in rows if row["role"] == role}
         found = {(row["role"], row["setting"]): (row["value"], row["setBy"]) for row in rows}
         assert {found.pop((each, "fsync")) for each in ("sepu", role)} == {("off", "the server")}
         return found
@@ -238,6 +242,8 @@ def test_each_charge_on_citus_looks_at_the_same_settings(connection: Connection)
         connection.execute("select sepu.check_node()")
 
 
-def test_the_clock_that_differs_from_most_is_named() -> None:
+def test_the_clock_that_differs_from_most_is_named(connection: Connection) -> None:
+    asked = connection.execute("select sepu.node_state(now() - interval '90 s') ->> 'ahead'").fetchone()
+    assert asked == ("90.000000",), "it is ahead of who asks"
     found = list(_clocks({None: 0.0, "a:1": 3600.1, "b:1": 3600.2, "c:1": 3600.0}, "sepu_owner"))
     assert [(each.node, each.setting, each.value) for each in found] == [(None, "clock", "-3600 s")]
