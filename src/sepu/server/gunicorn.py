@@ -97,7 +97,7 @@ class Application(BaseApplication):
             "keepalive": limits.connections.IDLE_SECONDS,
             "worker_connections": limits.connections.OF_A_WORKER,
             "limit_request_line": limits.requests.LINE_BYTES,
-            "limit_request_field_size": limits.requests.LINE_BYTES,
+            "limit_request_field_size": limits.requests.LINE_BYTES + len("\r\n"),  # it counts the end of the line
             "limit_request_fields": limits.requests.HEADERS,
             "forwarded_allow_ips": "",  # no header may set SCRIPT_NAME or the scheme
             "pre_request": _check_head,
