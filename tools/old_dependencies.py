@@ -7,14 +7,14 @@ import subprocess
 import sys
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
-THEN = date.today() - timedelta(days=548)
+THEN = datetime.now(UTC).date() - timedelta(days=548)
 
 
 def direct_dependencies() -> list[str]:

@@ -13,7 +13,7 @@ from sepu.admin.usage import read_now
 from sepu.cli.command import F
 from sepu.cli.output import instant, note
 
-_EARLIEST, _LAST_YEAR = datetime.min, 9998  # Python cannot convert others to every time zone
+_EARLIEST, _LAST_YEAR = datetime.min, 9998  # Python cannot convert others to every time zone  # noqa: DTZ901
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _LENGTH = re.compile(r"([0-9]{1,8})([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}

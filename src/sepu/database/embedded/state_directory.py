@@ -4,7 +4,7 @@ import os
 import pwd
 import stat
 import tempfile
-from datetime import date
+from datetime import UTC, datetime
 from pathlib import Path
 
 from sepu.database.embedded import system_user as system
@@ -60,7 +60,7 @@ def mark_moved(state_dir: Path) -> None:
     """Records in a state directory with a database that the service now uses another database."""
     try:
         if (state_dir / "postgres").exists() and not (state_dir / _MOVED).exists():
-            (state_dir / _MOVED).write_text(f"{date.today()}\n")  # a person reads it
+            (state_dir / _MOVED).write_text(f"{datetime.now(UTC).date()}\n")  # a person reads it
             say(f"the database in {state_dir} is not used any more; commands without --database-url will say so")
     except OSError as error:
         say(f"cannot record in {state_dir} that the service uses another database: {error.strerror}")
