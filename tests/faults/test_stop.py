@@ -18,7 +18,7 @@ from tests.faults.plans import open_accounts
 from tests.faults.soak import SETTLING_SECONDS, Clients, asked_during
 from tests.faults.verdict import judge, until_stored
 from tests.harness.processes import until
-from tests.harness.serving import EACH_WORKER, Server, serving
+from tests.harness.serving import EACH_WORKER, Server, serving, until_closed
 
 from sepu.admin.keys import IssuedKey
 from sepu.database.opening import connect
@@ -113,7 +113,7 @@ main()
 """
 
 
-def test_old_workers_serve_until_new_ones_accept(database_url: str, tmp_path: Path) -> None:
+def test_old_workers_serve_until_new_ones_accept_and_int_waits_for_nobody(database_url: str, tmp_path: Path) -> None:
     path = tmp_path / "go"
     path.touch()
     program = [sys.executable, "-c", HELD_BACK.format(path=str(path))]
@@ -129,7 +129,12 @@ def test_old_workers_serve_until_new_ones_accept(database_url: str, tmp_path: Pa
             time.sleep(0.02)
         path.touch()
         until(lambda: not set(old) & set(server.workers()))
-        assert server.request("GET", "/healthz").status == 200
+        with server.socket() as raw:
+            raw.sendall(b"GET ")
+            assert server.request("GET", "/healthz").status == 200
+            server.process.send_signal(signal.SIGINT)
+            assert until_closed(raw) == b""  # not even the refusal of an unfinished request
+        assert server.process.wait(STOP_SECONDS) == 0
 
 
 @pytest.mark.parametrize("worker", EACH_WORKER)

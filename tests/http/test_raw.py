@@ -5,6 +5,7 @@ Upgrades, pipelines and expectations: tests/server/test_wire.py.
 
 import socket
 import struct
+from contextlib import ExitStack
 
 import psycopg
 import pytest
@@ -92,7 +93,7 @@ ANYWHERE = MALFORMED | {
     "later-version": (b"GET /v1/library HTTP/1.3\r\nHost: sepu\r\n\r\n", BAD),
     "http2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", BAD),
     "two-content-types": (POST + b"Content-Type: a/b\r\nContent-Type: a/c\r\n\r\n", BAD),
-    "many-headers": (GET + b"X: y\r\n" * 101 + b"\r\n", HEAD),
+    "many-headers": (GET + b"X: y\r\n" * limits.requests.HEADERS + b"\r\n", HEAD),
     "expectation": (GET + b"Expect: tea\r\nConnection: close\r\n\r\n", "expectation_failed"),
 }
 STRICTLY = MALFORMED_TO_THE_STRICT | {
@@ -135,11 +136,13 @@ TARGETS = {
     (b"/x/v1/usage", b"SCRIPT_NAME: /x"): 404,  # a header does not change the path
     **{(b"http://sepu.example:80" + path, b"X: y"): 200 for path in (b"/v1/usage", b"/v1/library?x=1")},
     **{(b"http://sepu.example:80" + path, b"X: y"): 404 for path in (b"/v1/usag", b"", b"//v1/usage")},
+    (b"/v1/usage", b"\r\n".join([b"X: y"] * (limits.requests.HEADERS - 3))): 200,  # as many as allowed
+    (b"/v1/usage", b"X: ".ljust(limits.requests.LINE_BYTES, b"y")): 200,  # as long as allowed
 }
 
 
 def test_a_target_is_a_path_or_absolute(direct: Server, issued: IssuedKey) -> None:
-    head = b"GET %b HTTP/1.1\r\nHost: sepu\r\n%b\r\nAuthorization: Bearer %b\r\nConnection: close\r\n\r\n"
+    head = b"GET %b HTTP/1.1\r\nHost: sepu\r\n%b\r\nAuthorization: Bearer %b\r\nConnection: TE,\tClose\r\n\r\n"
     for (target, header), status in TARGETS.items():
         assert parsed(everything(direct, head % (target, header, issued.api_key.encode())))[0] == status
 
@@ -163,6 +166,16 @@ def test_a_connect_is_refused_and_ends_the_connection(direct: Server, issued: Is
     smuggled = GET + b"Authorization: Bearer %b\r\n\r\n" % issued.api_key.encode()
     head = b"CONNECT sepu:80 HTTP/1.1\r\nHost: sepu\r\nContent-Length: %d\r\n\r\n" % len(smuggled)
     check_refusal(everything(direct, head + smuggled), "not_found")
+
+
+def test_a_slow_request_holds_no_other_up(direct: Server) -> None:
+    with ExitStack() as stack:
+        slow = [stack.enter_context(direct.socket()) for _ in range(5)]  # more than there are workers
+        for raw in slow:
+            raw.sendall(GET)
+        for raw in reversed(slow):
+            raw.sendall(b"Connection: close\r\n\r\n")
+            assert until_closed(raw).startswith(b"HTTP/1.1 401 ")
 
 
 def test_a_client_that_leaves_early_is_charged_once(

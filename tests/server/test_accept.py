@@ -11,6 +11,7 @@ import pytest
 from tests.harness.processes import until
 from tests.harness.serving import serving
 
+from sepu import limits
 from sepu.server import accept
 from sepu.server.uvloop import UvloopWorker
 
@@ -22,12 +23,19 @@ class Closing(asyncio.Protocol):
         transport.close()
 
 
-@pytest.mark.parametrize(("others", "accepted"), [([], 20), ([9, 5], 7), ([9], 11), ([5, float("inf")], 7), ([], 0)])
+@pytest.mark.parametrize(
+    ("others", "places", "accepted"),
+    [
+        *(([], 99, 20), ([9, 5], 99, 7), ([9], 99, 11), ([5, float("inf")], 99, 7), ([], 99, 0)),
+        *(([9, 8], 9, 9), ([9, 9], 9, 20)),  # a full worker accepts (and refuses) the surplus if all are full
+    ],
+)
 def test_a_worker_accepts_until_it_is_ahead_of_another_or_has_no_descriptor_left(
-    others: list[float], accepted: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    others: list[float], places: int, accepted: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for pause in ("AHEAD_SECONDS", "_FULL_SECONDS"):
-        monkeypatch.setattr(accept, pause, 3600)
+    monkeypatch.setattr(limits.connections, "OF_A_WORKER", places)
+    monkeypatch.setattr(accept, "AHEAD_SECONDS", 3600)
+    monkeypatch.setattr(accept, "_FULL_SECONDS", 0.001 if places == 9 else 3600)
     if not accepted:
         monkeypatch.setattr(socket.socket, "accept", Mock(side_effect=OSError("no descriptor is left")))
     of_workers = np.array([float("inf"), *others])

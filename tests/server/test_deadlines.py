@@ -1,5 +1,6 @@
 """Clients that keep a worker waiting, and too many clients: each wait ends, each number is bounded."""
 
+import logging
 import re
 import socket
 import time
@@ -106,6 +107,18 @@ def test_a_late_client_of_gthread_is_disconnected() -> None:
             assert unread or until_closed(theirs, SOON).startswith(b"HTTP/1.1 408 ")
             with pytest.raises(BrokenPipeError):
                 ours.send(b"x", socket.MSG_DONTWAIT)
+
+
+def test_an_error_in_gthread_is_logged_without_its_text(caplog: pytest.LogCaptureFixture) -> None:
+    worker = GthreadWorker.__new__(GthreadWorker)
+    vars(worker).update(app=Mock(), log=logging.getLogger())
+    ours, theirs = socket.socketpair()
+    with theirs:
+        with ours:
+            worker.handle_error(None, ours, None, ValueError("telltale"))
+        assert until_closed(theirs, SOON).startswith(b"HTTP/1.1 500 ")
+    assert "ValueError" in caplog.text
+    assert "telltale" not in caplog.text
 
 
 def test_idle_connections_are_closed(server: Server) -> None:

@@ -66,7 +66,7 @@ def test_a_file_in_the_way_and_a_path_too_long(short_dir: Path) -> None:
     with pytest.raises(StartError, match="is not a socket"):
         address("127.0.0.1", 8000, f"unix:{short_dir}/http", "uvloop")
     with pytest.raises(StartError, match=f"at most {limits.workers.SOCKET_PATH_BYTES} bytes"):
-        address("127.0.0.1", 8000, f"unix:{short_dir}/{'x' * limits.workers.SOCKET_PATH_BYTES}", "uvloop")
+        address("127.0.0.1", 8000, f"unix:{short_dir}/{'谱' * (limits.workers.SOCKET_PATH_BYTES // 3)}", "uvloop")
 
 
 def test_the_socket_is_for_user_and_group(database_url: str) -> None:
