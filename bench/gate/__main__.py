@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -102,7 +102,7 @@ def check(ref: str = "") -> None:
     alarms = [row for row in judged if row.alarms]
     verdict = f"{len(alarms)} alarms" if alarms else "no alarm"
     of = git("log", "-1", "--format=%h (%s)", before)
-    told = [f"Counted against {of}, with {sys.version.split()[0]}, on {date.today()}: {verdict}.", ""]
+    told = [f"Counted against {of}, with {sys.version.split()[0]}, on {datetime.now(UTC):%Y-%m-%d}: {verdict}.", ""]
     if judged:
         told += [table(("figure", "base", "head", "change", ""), (row.cells() for row in judged)), ""]
     build = commits.ROOT / "build"

@@ -3,7 +3,6 @@
 import sys
 from pathlib import Path
 
-import httpx2
 import pytest
 from tests.cli.running import assert_failed, invoke
 
@@ -53,4 +52,4 @@ def test_socks_needs_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("hosts", ["[::1]", "::1,localhost", "10.0.0.0/8", "http://[::1", "a b, [x"])
 def test_what_has_no_proxy_is_read(monkeypatch: pytest.MonkeyPatch, hosts: str) -> None:
     monkeypatch.setenv("NO_PROXY", hosts)
-    assert open_client().timeout == httpx2.Timeout(None)  # its callers limit the whole request
+    assert set(open_client().timeout.as_dict().values()) == {None}  # its callers limit the whole request

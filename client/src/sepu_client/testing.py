@@ -74,11 +74,11 @@ class FakeService:
         self._faults.extend(_refusal(status, code, headers) for _ in range(times))
 
     def lose_answers(self, times: int = 1) -> None:
-        """Charges for the next `times` requests but loses their answers. The client sees a timeout."""
+        """Charges for the next `times` requests but loses their responses. The client sees a timeout."""
         self._faults.extend([None] * times)
 
     def send(self, request: Request, _: object) -> Answer:
-        """Answers a request. Pass this method to a `Client` as `send`. Raises TimeoutError for a lost answer."""
+        """Answers a request. Pass this method to a `Client` as `send`. Raises TimeoutError for a lost response."""
         with self._lock:
             self.requests.append(request)
             is_lost = False
