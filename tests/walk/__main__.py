@@ -117,7 +117,8 @@ LEFT_OUT = {
     "sepu console": "serves until it is stopped; the unit serves it below",
     "sepu serve": "serves until it is stopped; the unit has the same metrics",
     **dict.fromkeys(
-        ('(umask 077; "$(find .venv', "kill %1", "psql service=sepu"), "of the trial; tests/backup does this"
+        ("curl --retry", '(umask 077; "$(find .venv', "kill %1", "psql service=sepu"),
+        "of the trial; tests/backup does this",
     ),
 }
 
