@@ -1,6 +1,7 @@
 """`sepu account import`."""
 
 import csv
+import errno
 import json
 import os
 import resource
@@ -132,6 +133,12 @@ def test_a_line_that_cannot_be_made_is_named_and_those_before_stay(run: Run, tmp
     assert [row["externalId"] for row in kept(tmp_path / "keys.csv")] == ["cus_1"]
 
 
+def broken(descriptor: int) -> None:
+    """Takes the place of os.fsync: the disk takes directories, but no file's content."""
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
 def test_an_account_whose_key_cannot_be_kept_is_not_made(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,7 +155,7 @@ def test_an_account_whose_key_cannot_be_kept_is_not_made(
         assert_failed(done, "the account was not made")
         assert keys.read_text() == header
     with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", lambda file: Path("/dev/fd", str(file)).is_dir() or os.fstat(-1))  # a broken disk
+        patched.setattr(os, "fsync", broken)
         assert_failed(run("account", "import", str(file), "--keys-file", str(keys)), "the account was not made")
     assert keys.read_text() == header
     assert lines(run("account", "list", "--json")) == []

@@ -29,13 +29,9 @@ ANSWERS: dict[str, Rows | Exception] = {
 }
 
 
-OPENED: list[Session] = []
-
-
 class Coordinator(Session):
     def __init__(self) -> None:
         self.is_closed = False
-        OPENED.append(self)
 
     async def ask(self, _statement: LiteralString, parameters: Sequence[Any]) -> Rows | Exception:
         outcome = SessionLost() if self.is_closed else ANSWERS[parameters[0]]
@@ -55,11 +51,13 @@ def test_nodes_are_looked_at_again_in_time_and_a_silent_one_spoils_no_other(
     async def connected() -> Session:
         if error := next(errors):
             raise error
-        return Coordinator()
+        opened.append(Coordinator())
+        return opened[-1]
 
     kinds = ("no answer", "error", "", "connection", "fsync", "no answer")
     told = {f"{name}:1": kind for name, kind in zip(ANSWERS, kinds, strict=True)}
     looks: list[Mapping[str, str]] = []
+    opened: list[Session] = []
     monkeypatch.setattr(LedgerObserver, "looked_at_nodes", lambda _, problems: looks.append(problems))
     with closing(EventLoop()) as loop:
         watch = NodeWatch(connected, loop, LedgerObserver())
@@ -67,7 +65,7 @@ def test_nodes_are_looked_at_again_in_time_and_a_silent_one_spoils_no_other(
             watch.look_if_due([*told, "unasked:1"])
             loop.run_until_complete(asyncio.sleep(0.6 * limits.probes.NODES_SECONDS))
             assert looks == [told] * number
-            assert all(session.is_closed for session in OPENED)
+            assert all(session.is_closed for session in opened)
     assert "node unsafe:1: fsync is off instead of on; see: sepu db check" in caplog.messages
 
 

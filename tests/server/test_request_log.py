@@ -88,16 +88,18 @@ def test_what_does_not_fit_any_more_is_dropped_and_counted(
     assert b'"Worker ready"' in read, "a message waits with the lines"
 
 
-def test_a_line_that_comes_while_others_are_written_needs_no_further_one(pipe: tuple[int, int]) -> None:
+def test_a_line_that_comes_while_others_are_written_needs_no_further_one(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = RequestLog("text", descriptor=pipe[1])
     write = log._write_waiting
 
     def write_slowly() -> None:
         write()
+        monkeypatch.undo()
         log.request(*line(2))
-        log._write_waiting = write  # type: ignore[method-assign]
 
-    log._write_waiting = write_slowly  # type: ignore[method-assign]
+    monkeypatch.setattr(log, "_write_waiting", write_slowly)
     log.start(lambda: None)
     log.request(*line(1))
     for number in (1, 2):

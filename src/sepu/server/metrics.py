@@ -49,7 +49,6 @@ _SQLSTATE_CLASSES = (
 _DATABASE_STATES = ("unasked", "answers", "fails")
 
 _CLIENT_SECONDS = 5.0  # how long to wait for a scraper's request
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 # More workers than anybody runs, even during a reload. The system allocates no memory for unused blocks.
 BLOCKS = 1024
@@ -357,11 +356,12 @@ def serve_metrics(bind: str, blocks: Blocks, worker: str, library: str, schema: 
     handler = type("Handler", (MetricsHandler.factory(registry),), {"timeout": _CLIENT_SECONDS})
     server = _listening(bind, handler)
     master = os.getpid()
-    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # the master's handlers would clean up for it in the new process
+    # Until the new process has its own handlers, a signal there would run the master's, which clean up.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     server_process = os.fork()
     if not server_process:
-        _answer_scrapes(server, master)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+        _answer_scrapes(server, master, mask)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     server.server_close()
     try:
         yield
@@ -394,13 +394,13 @@ def _listening(bind: str, handler: type) -> ThreadingTCPServer:
         raise StartError(f"cannot serve metrics at {bind} ({reason}); each `sepu serve` needs its own") from error
 
 
-def _answer_scrapes(server: ThreadingTCPServer, master: int) -> None:
+def _answer_scrapes(server: ThreadingTCPServer, master: int, mask: set[signal.Signals | int]) -> None:
     for number in (signal.SIGQUIT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
     # Ctrl-C also reaches this process, but the master needs this process until the master ends.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH):
         signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     try:
         while os.getppid() == master:
             server.handle_request()
