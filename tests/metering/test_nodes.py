@@ -45,8 +45,8 @@ class Coordinator(Session):
 def test_nodes_are_looked_at_again_in_time_and_a_silent_one_spoils_no_other(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # Each look needs three sessions, because two nodes are silent; the third cannot be opened.
-    errors = iter([None, None, TimeoutError(), None, None, psycopg.OperationalError()])
+    # Each of two looks needs three sessions, because two nodes are silent; the third cannot be opened.
+    errors = iter([None, None, TimeoutError(), None, None, psycopg.OperationalError(), None])
 
     async def connected() -> Session:
         if error := next(errors):
@@ -65,7 +65,11 @@ def test_nodes_are_looked_at_again_in_time_and_a_silent_one_spoils_no_other(
             watch.look_if_due([*told, "unasked:1"])
             loop.run_until_complete(asyncio.sleep(0.6 * limits.probes.NODES_SECONDS))
             assert looks == [told] * number
-            assert all(session.is_closed for session in opened)
+        loop.run_until_complete(asyncio.sleep(limits.probes.NODES_SECONDS))
+        watch.look_if_due(["good:1"])
+        loop.run_until_complete(asyncio.sleep(1))
+    assert looks[2:] == [{"good:1": ""}]
+    assert [session.is_closed for session in opened] == [True] * 5
     assert "node unsafe:1: fsync is off instead of on; see: sepu db check" in caplog.messages
 
 
