@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -164,19 +164,17 @@ def locked(stage: Stage) -> Iterator[None]:
 def crowded(stage: Stage) -> Iterator[None]:
     """Others have taken all connections."""
     with ExitStack() as others:
-
-        def take() -> None:
-            while True:
-                try:
-                    others.enter_context(psycopg.connect(stage.url, autocommit=True, application_name="other"))
-                except psycopg.OperationalError:
-                    return
-
-        one = others.enter_context(psycopg.connect(stage.url, autocommit=True, application_name="other"))
-        take()
-        served = "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'sepu'"
-        while one.execute(served).fetchall():  # the service may reconnect faster
-            take()
+        one = others.enter_context(psycopg.connect(stage.url, autocommit=True))
+        (room,) = one.execute("select current_setting('max_connections')::int").fetchone() or (0,)
+        held = [one.info.backend_pid]
+        served = """select pg_terminate_backend(pid, 5000) from pg_stat_activity
+                    where backend_type = 'client backend' and pid <> all(%s)"""
+        # Not until no session of the service is seen: one that just begins or ends is not, and has a place.
+        while len(held) < room:
+            with suppress(psycopg.OperationalError):
+                held.append(others.enter_context(psycopg.connect(stage.url)).info.backend_pid)
+                continue
+            one.execute(served, [held])
         yield
 
 
