@@ -73,6 +73,7 @@ def test_charges_are_found(run: Run, charged: Credential, connection: psycopg.Co
     assert found("--until", "2d") == newest[3:]
     short = run("charges", ACCOUNT, "--limit", "2", "--csv")
     assert (len(short.stdout.splitlines()), short.stderr) == (3, "sepu: the newest 2; --limit 0 shows all\n")
+    assert run("charges", ACCOUNT, "--until", "2026-01-01", "--limit", "0").stderr.startswith("sepu: no such charge")
     nothing = run("charges", ACCOUNT, "--idempotency-key", "another-one")
     assert (nothing.returncode, nothing.stdout) == (0, "")
     assert nothing.stderr.startswith("sepu: no such charge; the requests with this key are in the request log")

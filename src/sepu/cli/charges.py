@@ -120,7 +120,7 @@ def charges(
             admin.list_charges(connection, account_id, key_id=key_id, **times, limit=most, with_hashes=True)
         ) as found_charges:
             shown = _show(found_charges, form)
-        if shown == limit:
+        if shown and shown == limit:
             note(f"the newest {limit}; --limit 0 shows all")
         elif not shown:
             _note_missing(connection, account_id)
