@@ -22,6 +22,13 @@ def test_the_core_is_compiled_again_after_each_change() -> None:
     assert {"setup.py", "pyproject.toml", *sources} <= {*inputs.split()}
 
 
+def test_undefined_behaviour_ends_the_sanitized_core(tmp_path: Path) -> None:
+    [flags] = re.findall(r'CFLAGS="(.*?)"', completed(["make", "--dry-run", "sanitize"], cwd=ROOT).stdout)
+    (tmp_path / "overflow.c").write_text("int main(int one, char **_) { return one + 2147483647; }\n")
+    completed(["gcc", *flags.split(), "overflow.c"], cwd=tmp_path)
+    assert completed([tmp_path / "a.out"]).returncode == 1  # a report alone would leave 0
+
+
 def check(python: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = ["/bin/sh", str(ROOT / "requirements" / "check-python.sh"), python]
     return completed(command, env={"PATH": os.environ["PATH"], **environment}, cwd=ROOT, timeout=30)

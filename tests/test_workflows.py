@@ -62,6 +62,7 @@ def test_nothing_else_may_publish() -> None:
 @pytest.mark.parametrize("workflow", PUBLISHERS)
 def test_only_a_tag_is_published_after_everything_else(workflow: str) -> None:
     content = workflows()[workflow]
+    assert content["concurrency"]["cancel-in-progress"] == "${{ github.event_name == 'pull_request' }}"
     publish = JOBS[f"{workflow}/publish"]
     assert publish["permissions"] == {"id-token": "write", "attestations": "write"}
     assert publish["if"] == "github.event_name == 'push' && github.ref_type == 'tag'"

@@ -4,6 +4,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import msgspec
+import pytest
 from tests.harness.processes import completed
 from tests.programs import program
 from tools.site.dashboard import PICTURE, dashboard
@@ -20,6 +21,13 @@ def test_prometheus_takes_each_query(tmp_path: Path) -> None:
     done = completed([promtool, "check", "rules", rules])
     assert (done.returncode, done.stderr) == (0, "")
     assert f"{len(queries)} rules found" in done.stdout
+
+
+@pytest.mark.parametrize(("unit", "seconds"), [("hours", 3600), ("days", 86400)])
+def test_hours_and_days_are_divided_seconds(unit: str, seconds: int) -> None:
+    shown = [(each, target) for row in dashboard().panels for each in (row, *row.panels) for target in each.targets]
+    found = [target.expr for panel, target in shown if unit in f"{panel.title} {target.legend_format}"]
+    assert {query.rpartition(" / ")[2] for query in found} == {f"{seconds}"}
 
 
 def test_the_picture_is_of_this_dashboard() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import socket
 import stat
@@ -72,11 +73,6 @@ def compose() -> dict[str, Any]:
     return found
 
 
-def seconds(duration: str) -> int:
-    assert duration.endswith("s")
-    return int(duration[:-1])
-
-
 def test_containers_can_do_little() -> None:
     services = compose()["services"]
     for name, service in services.items():
@@ -94,20 +90,23 @@ def test_containers_can_do_little() -> None:
         "nginx": ["443:443"],
         **{name: [f"127.0.0.1:{port}:{port}"] for name, port in (("grafana", 3000), ("console", 8010))},
     }
-    assert compose()["networks"][services["postgres"]["networks"][0]] == {"internal": True}
+    assert compose()["networks"]["database"] == {"internal": True}
+    reached = {name: service["networks"] for name, service in services.items() if service["networks"] != ["database"]}
+    # An internal network leads to no receiver of webhooks, and Docker publishes none of its ports.
+    both = {name: ["database", "public"] for name in ("console", "events", "grafana")}
+    assert reached == {"nginx": ["public"], **both}
     # Postgres listens on all addresses only in a container; on a machine that would expose it.
     assert "listen_addresses=*" in services["postgres"]["command"]
     assert "--host=127.0.0.1" in services["postgres"]["healthcheck"]["test"]  # the first start's has only a socket
     settings = (DEPLOY / "postgres" / "sepu.conf").read_text()
     assert not re.search("^(listen_addresses|wal_compression)", settings, re.MULTILINE)
     for name in ("service-1", "service-2"):
-        assert services[name]["networks"] == services["postgres"]["networks"]
-        assert seconds(services[name]["stop_grace_period"]) > limits.workers.GRACEFUL_SECONDS
+        assert int(services[name]["stop_grace_period"].removesuffix("s")) > limits.workers.GRACEFUL_SECONDS
         path = services[name]["environment"]["SEPU_BIND"]
         assert f"server {path} " in (DEPLOY / "nginx" / "nginx.conf").read_text()
 
 
-def test_each_role_has_a_user_of_its_own() -> None:
+def test_each_role_has_a_user_and_a_password_of_its_own() -> None:
     users: dict[str, set[str]] = {}
     for service in compose()["services"].values():
         if service["image"] == "sepu":
@@ -119,6 +118,9 @@ def test_each_role_has_a_user_of_its_own() -> None:
     names = re.search(r"for user in ([a-z -]+);", (ROOT / "Dockerfile").read_text())
     assert names is not None
     assert len(names[1].split()) == len(numbers)
+    script, own = (DEPLOY / "postgres" / "roles.sh").read_text(), [(role, role) for role in (*ROLES, "monitor")]
+    assert re.findall(r"^(\w+)=\$\((?:password |cat /run/secrets/)(\w+)\)$", script, re.MULTILINE) == own
+    assert re.findall(r'^set_password sepu_(\w+) "\$(\w+)"$', script, re.MULTILINE) == own
 
 
 def test_prometheus_and_grafana_find_what_they_ask() -> None:
@@ -164,22 +166,30 @@ def test_the_image_copies_admitted_files() -> None:
     assert given == set(re.findall(r"^ARG (\w+)=", compiling, re.MULTILINE))
     final = text[text.rindex("\nFROM ") :]
     assert re.findall(r"^USER (\d+):(\d+)$", final, re.MULTILINE) == [("10001", "10001")]
+    modes = {path: int(mode, 8) for mode, path in re.findall(r"--mode (\d+) (/\S+)", final)}
+    assert modes["/var/lib/sepu"] & stat.S_ISVTX, "each user can replace only its own metrics"
+    assert not any(mode & stat.S_IRWXO for mode in modes.values())
     assert re.findall(r"^(?:ENTRYPOINT|CMD) \[", final, re.MULTILINE) == ["ENTRYPOINT [", "CMD ["]
     assert set(re.findall(r"^FROM (\S+)", text, re.MULTILINE)) == {"python:3.13-slim-bookworm"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("unix", [False, True])
-def test_the_health_check(service_url: str, unix: bool) -> None:
-    def healthy(address: str) -> bool:
-        where = "SEPU_BIND" if unix else "SEPU_PORT"
-        environment = {where: address if unix else address.rpartition(":")[2]}
-        program = [sys.executable, "-I", str(DEPLOY / "docker" / "healthcheck.py")]
-        return subprocess.run(program, env=environment, capture_output=True, check=False, timeout=30).returncode == 0
-
-    with serving("uvloop", service_url, workers=1, unix=unix) as server:
-        assert healthy(server.address)
-    assert not healthy(server.address)
+def test_the_health_check(tmp_path: Path, unix: bool) -> None:
+    command = [sys.executable, "-I", str(DEPLOY / "docker" / "healthcheck.py")]
+    with socket.socket(socket.AF_UNIX if unix else socket.AF_INET) as listening:
+        listening.bind(str(tmp_path / "socket") if unix else ("127.0.0.1", 0))
+        listening.listen()
+        listening.settimeout(30)
+        address = listening.getsockname()
+        environment = {"SEPU_BIND": f"unix:{address}"} if unix else {"SEPU_PORT": str(address[1])}
+        for answer, healthy in ((b"HTTP/1.1 200 OK", True), (b"HTTP/1.1 503 Service Unavailable", False), (b"", False)):
+            with running(command, env=environment, stderr=subprocess.DEVNULL) as check:
+                connection, _ = listening.accept()
+                with connection:
+                    assert connection.recv(1000).startswith(b"GET /healthz HTTP/1.1\r\nHost: ")
+                    connection.sendall(answer)
+                assert (check.wait(30) == 0) is healthy, answer
+    assert completed(command, env=environment).returncode != 0
 
 
 # --- secrets, and the roles of the database
@@ -199,6 +209,8 @@ def test_secrets_are_made_once(secrets: Path) -> None:
     texts = [Path(path).read_text() for path in made]
     passwords = re.findall(r"(?:^|password=)([0-9a-f]{48})$", "\n".join(texts), re.MULTILINE)
     assert len(set(passwords)) == len(passwords) == len(texts) - 1 == 8
+    asked = ["x509", "-in", str(secrets / "tls" / "fullchain.pem"), "-noout", "-checkhost", "colours.example"]
+    assert "does match" in completed([program("openssl", "openssl"), *asked]).stdout
     Webhook((secrets / "hooks").read_text().strip())  # refuses a malformed secret
     again = completed([secrets.parent / "deploy" / "make-secrets.sh"])
     assert again.returncode != 0
@@ -354,6 +366,13 @@ def test_postgres_logs_no_parameters(connection: psycopg.Connection) -> None:
     assert "a secret" not in f"{logged} {failed.value.diag.context}"
 
 
+def test_each_measure_of_postgres_has_its_unit(connection: psycopg.Connection) -> None:
+    settings = (DEPLOY / "postgres" / "sepu.conf").read_text()
+    bare = re.findall(r"^(\w+) = \d*[1-9]\d*$", settings, re.MULTILINE)
+    query = "select name from pg_settings where unit is not null and name = any(%s)"
+    assert connection.execute(query, [bare]).fetchall() == []
+
+
 # --- systemd
 
 
@@ -382,6 +401,18 @@ def test_each_unit_has_a_user_of_its_own_and_all_protections(unit: str) -> None:
     assert user == "postgres" or f"\nu {user} " in (DEPLOY / "systemd" / "sysusers.conf").read_text()
     assert [name for name, value in found if name.startswith("Exec") and value[:1] in {"+", "!"}] == []
     assert {*PROTECTIONS} - EXCEPTIONS - {*found} == MISSING.get(unit, set())
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_each_unit_may_write_where_its_program_does(unit: str) -> None:
+    found = settings_of(unit)
+    told = [word for name, value in found if name == "Environment" for word in shlex.split(value)]
+    assert [word for word in told if not re.match(r"\w+=", word)] == []  # systemd ignores these
+    told += [value for name, value in found if name == "ExecStart"]
+    given = {"StateDirectory": "/var/lib/", "ReadWritePaths": ""}
+    writable = [path.lstrip("-") for name, value in found if name in given for path in (given[name] + value).split()]
+    used = re.findall(r"/var/[\w/.-]+", " ".join(told))
+    assert [path for path in used if not path.startswith(tuple(writable))] == []
 
 
 def test_each_unit_has_a_password_of_its_own() -> None:
@@ -415,6 +446,7 @@ def test_the_unit_leaves_time_to_finish() -> None:
     text = (DEPLOY / "systemd" / "sepu@.service").read_text()
     (stop,) = re.findall(r"^TimeoutStopSec=(\d+)$", text, re.MULTILINE)
     assert int(stop) > limits.workers.GRACEFUL_SECONDS
+    assert int(dict(settings_of("sepu-events.service"))["TimeoutStopSec"]) > limits.webhooks.ANSWER_SECONDS
     # gunicorn changes the owner of its socket to its own user, and does not start where it cannot.
     assert text.index("SystemCallFilter=@chown") > text.index("SystemCallFilter=~@privileged")
     (path,) = re.findall(r"SEPU_BIND=(\S+)", text)

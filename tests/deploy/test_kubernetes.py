@@ -10,7 +10,6 @@ import pytest
 
 from sepu import limits
 from sepu.cli.serve import serve
-from sepu.http.routes import ALLOW
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "deploy" / "kubernetes"
@@ -47,13 +46,21 @@ def test_a_manifest_fits_the_schemas_that_the_page_names(name: str) -> None:
 def test_a_pod_can_do_little(name: str) -> None:
     spec = PODS[name]
     (container,) = spec["containers"]
-    (secret,) = [volume["secret"]["secretName"] for volume in spec["volumes"] if "secret" in volume]
+    ((volume, secret),) = [(one["name"], one["secret"]["secretName"]) for one in spec["volumes"] if "secret" in one]
+    (mount,) = [one["mountPath"] for one in container["volumeMounts"] if one["name"] == volume]
+    assert {"name": "PGSERVICEFILE", "value": f"{mount}/pg_service.conf"} in container["env"]
     assert spec["enableServiceLinks"] is spec["automountServiceAccountToken"] is False
     assert spec["securityContext"]["runAsNonRoot"]
     assert spec["securityContext"]["runAsUser"] == USERS[secret]
     assert container["securityContext"]["readOnlyRootFilesystem"]
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert container["resources"]["limits"].keys() == {"memory"}
+
+
+def test_roles_get_the_rights_that_they_get_with_containers() -> None:
+    files = (ROOT / "compose.yaml", MANIFESTS / "migrate.yaml")
+    composed, ours = (dict(re.findall(r"sepu db grant (\w+) --for ([\w-]+)", file.read_text())) for file in files)
+    assert ours == {role: composed[role] for role in ("sepu_service", "sepu_accounts")}
 
 
 def test_the_service_is_started_asked_and_stopped_as_it_expects() -> None:
@@ -66,11 +73,8 @@ def test_the_service_is_started_asked_and_stopped_as_it_expects() -> None:
     assert ports == {"http": defaults["SEPU_PORT"], "metrics": int(settings["SEPU_METRICS_BIND"].rpartition(":")[2])}
     probes = {kind: container[f"{kind}Probe"]["httpGet"]["path"] for kind in ("liveness", "readiness")}
     assert probes == {"liveness": "/healthz", "readiness": "/readyz"}
-    assert set(probes.values()) <= ALLOW.keys()
     waited = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
     assert waited + limits.workers.GRACEFUL_SECONDS < spec["terminationGracePeriodSeconds"]
-    mounts = {one["mountPath"] for one in container["volumeMounts"]}
-    assert settings["PGSERVICEFILE"].rpartition("/")[0] in mounts
 
 
 def test_labels_and_ports_meet() -> None:

@@ -10,14 +10,13 @@ from email.policy import default
 from importlib.metadata import distribution
 from pathlib import Path
 from sysconfig import get_platform
+from typing import Any
 
 import build_sbom
 import pytest
 from tests.harness.processes import completed
-from tools.dist import build, check
+from tools.dist import build, check, tryout
 from tools.dist.contents import CLIENT, SEPU, Distribution, tracked
-
-pytestmark = pytest.mark.slow
 
 DISTRIBUTIONS = {"sepu": SEPU, "sepu-client": CLIENT}
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -32,11 +31,13 @@ def sdists(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: build.sdist(distribution, directory) for name, distribution in DISTRIBUTIONS.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_the_sdist_holds_every_source(sdists: dict[str, Path], name: str) -> None:
     assert DISTRIBUTIONS[name].faults(sdists[name]) == []
 
 
+@pytest.mark.slow
 def test_a_wheel_holds_nothing_of_an_older_build(sdists: dict[str, Path], tmp_path: Path) -> None:
     """As when `pip install .` runs in a clone, where earlier builds leave directories."""
     source = build.unpack(sdists["sepu-client"], tmp_path)
@@ -50,6 +51,7 @@ def test_a_wheel_holds_nothing_of_an_older_build(sdists: dict[str, Path], tmp_pa
     assert CLIENT.faults(wheel) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_the_description_leads_nowhere_that_pypi_has_not(sdists: dict[str, Path], tmp_path: Path, name: str) -> None:
     metadata = message_from_bytes((build.unpack(sdists[name], tmp_path) / "PKG-INFO").read_bytes(), policy=default)
@@ -80,6 +82,30 @@ def test_processes_that_compile_the_core_may_read_setup_py(monkeypatch: pytest.M
     """multiprocessing imports it wherever it does not fork: by default on macOS, and on Linux from CPython 3.14."""
     monkeypatch.chdir(SEPU.root)
     assert "extensions" in runpy.run_path("setup.py", run_name="__mp_main__")
+
+
+def test_the_wheel_gets_every_file_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.chdir(SEPU.root)
+    monkeypatch.setattr("Cython.Build.cythonize", lambda *_, **__: [])
+    monkeypatch.setattr("setuptools.setup", given.update)
+    runpy.run_path("setup.py", run_name="__main__")
+    found = {
+        str(path.relative_to("src"))
+        for package in given["packages"]
+        for pattern in ("*.py", *given["package_data"].get(package, []))
+        for path in Path("src", *package.split(".")).glob(pattern)
+    }
+    assert [name for name in SEPU.package() - found if not name.endswith(".so")] == []
+
+
+def test_a_trial_is_told_nothing_of_our_database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SEPU_DATABASE_URL", "postgresql://production")
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    trial = tryout.Trial(SEPU.root, {"before-test": "export -p", "test-sources": ["pyproject.toml"]})
+    said: list[str] = []
+    tryout.perform(trial, Path("no.whl"), "/bin/true", tmp_path, said.append)
+    assert ("PATH=" in said[1], "SEPU_" in said[1]) == (True, False)
 
 
 def test_only_what_git_tracks_is_published(tmp_path: Path) -> None:

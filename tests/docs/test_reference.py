@@ -56,6 +56,11 @@ def test_each_operation_has_its_own(path: str, method: str, operation: dict[str,
             assert f"[{code}](#error-{code})" in line
 
 
+def test_one_bound_alone_is_told_as_what_it_is() -> None:
+    assert " at least 1 |" in row(section("Library"), "recordCount")
+    assert " at most 10 items |" in row(section("SearchResponse"), "results")
+
+
 def test_links_of_the_page_have_targets() -> None:
     page = reference(DOCUMENT)
     targets = set(re.findall(r"\{ #(\S+) \}|id=\"([^\"]+)\"", page))
