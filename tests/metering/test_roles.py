@@ -208,7 +208,7 @@ def test_no_role_of_people_changes_the_history_or_is_named_otherwise(
     connection: Connection, database_url: str, role: str, customer: Customer
 ) -> None:
     grant(connection, role, "accounts")
-    change: LiteralString = "select outcome from sepu.make_change('ada', %s, %s, null, %s)"
+    change: LiteralString = "select outcome from sepu.make_change('ada', %s, %s, 'another', %s)"
     add: LiteralString = (
         "select outcome from sepu.adjust_usage('ada', %s, %s, gen_random_uuid(), null, 'color_match', 5, 'fair')"
     )
@@ -231,13 +231,16 @@ def test_no_role_of_people_changes_the_history_or_is_named_otherwise(
         assert session.execute(add, ("grant.add", customer.account_id)).fetchone() == ("added",)
         ends = '{"expiresAt": "2099-01-31T12:00:00+02:00"}'
         assert session.execute(change, ("account.set", customer.account_id, ends)).fetchone() == ("done",)
+        key = f'{{"keyId": "{customer.account_id}-aaaaaaaa", "keyHash": "{"00" * 32}"}}'
+        assert session.execute(change, ("key.issue", customer.account_id, key)).fetchone() == ("done",)
         for wrong in ("account.erase", "history.forget"):
             with pytest.raises(psycopg.errors.InvalidParameterValue):
                 session.execute(change, (wrong, customer.account_id, "{}"))
         with pytest.raises(psycopg.errors.CheckViolation):
             session.execute(change, ("account.set", customer.account_id, '{"status": "erased"}'))
-    ended, granted, suspended = list_changes(connection, account_id=customer.account_id, limit=3)
-    assert {change.role for change in (ended, granted, suspended)} == {role}
+    issued, ended, granted, suspended = list_changes(connection, account_id=customer.account_id, limit=4)
+    assert {change.role for change in (issued, ended, granted, suspended)} == {role}
+    assert issued.subject == f"{customer.account_id}-aaaaaaaa"
     assert ended.after == {"expiresAt": "2099-01-31T10:00:00Z"}
     assert (granted.action, granted.operator, granted.before) == ("grant.add", "ada", None)
     assert (suspended.before, suspended.after) == ({"status": "active"}, {"status": "suspended"})

@@ -812,6 +812,9 @@ begin
             return;
         end if;
     end if;
+    if p_action in ('key.issue', 'key.rotate') then
+        p_subject := null;  -- whatever the caller names: all keys that change are recorded
+    end if;
     before := sepu.read_states(p_action, p_account_id, p_subject);
 
     if v_kind = 'account' then
