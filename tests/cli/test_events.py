@@ -192,7 +192,8 @@ def test_after_the_last_attempt_it_is_dead_until_retried(events: Events) -> None
     assert events.hooks.ids == [dead["eventId"]] * 4
     assert events.status() == {"due": 0, "dead": 0, "oldestDueSeconds": 0}
     assert_failed(events.run("events", "retry", "nobody"), "is not the id of an event")
-    assert_failed(events.run("events", "retry", dead["eventId"].replace(":80:", ":81:")), "there is no event")
+    for other in (":81:10", ":80:2147483647"):
+        assert_failed(events.run("events", "retry", dead["eventId"].replace(":80:10", other)), "there is no event")
 
 
 def test_events_due_later_are_retried_now_by_age(events: Events) -> None:

@@ -73,6 +73,7 @@ def test_an_accounts_first_key_is_a_receipt_that_can_be_printed_again(run: Run, 
     assert made["expiresAt"] == key["accountExpiresAt"] == ends
     again = run("key", "rotate", "cus_1", "--public-key", pair.public)
     assert again.stdout.strip() == made["receipt"]
+    assert printed(run("account", "delete", "cus_1", "--json"))["keys"] == 1
 
 
 def test_a_rotation_can_be_previewed(run: Run, pair: Pair, account_id: str) -> None:

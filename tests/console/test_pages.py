@@ -27,7 +27,7 @@ from tests.server.test_webhooks import garbage
 from sepu.admin import accounts
 from sepu.admin.audit import audit, record_audit
 from sepu.admin.events import list_events
-from sepu.admin.keys import issue_key, revoke_key
+from sepu.admin.keys import change_key, issue_key, revoke_key
 from sepu.admin.naming import find_account
 from sepu.cli.commands import commands
 from sepu.console.app import create_console
@@ -142,10 +142,8 @@ def test_one_account(seeded: Console) -> None:
         ("/accounts/cus_8812?month=2026-13", 400, "is not a month like"),
         ("/accounts/cus_8812?month=9989-12", 400, "has not begun"),
         ("/accounts/cus_8812?month=2000-01", 400, "was made after 2000-01"),
-        ("/usage?month=x", 400, "is not a month like"),
         ("/accounts?search=a%00", 400, "cannot have a NUL"),
         ("/accounts/a%00", 400, "cannot have a NUL"),
-        ("/nowhere", 404, "404 Not Found"),
         ("/accounts/", 404, "404 Not Found"),
     ],
 )
@@ -158,6 +156,7 @@ def test_plans_and_usage_of_all(seeded: Console) -> None:
     assert "gold 15,000 10,000 600 80, 95, 100 % 3" in plain(plans)
     labelled = re.findall(r'<t[hd] data-label="([^"]*)"[^>]*>(?:<a [^>]*>)?([^<]*)', plans)
     assert {("Plan", "gold"), ("Requests a minute", "600"), ("Accounts", "3")} <= {*labelled[:6]}
+    assert " 3 accounts. This" in plain(seeded.page(next(link for link in links(plans) if link.endswith("gold"))))
     page = plain(seeded.page("/usage"))
     with connect(seeded.owner_url) as connection:
         row = connection.execute(
@@ -193,7 +192,6 @@ def test_many_events_are_cut(empty: Console, owner: psycopg.Connection) -> None:
     assert "There are more: sepu events list" in text
     assert text.count("past its retention") == 100
     assert text.index("150 of 150") < text.index("51 of 51")
-    assert "50 of 50 " not in text.replace("150 of 150", "")
 
 
 def test_many_accounts_take_several_pages(empty: Console, owner: psycopg.Connection) -> None:
@@ -330,11 +328,15 @@ def test_accounts_are_sorted_both_ways_with_sums(seeded: Console) -> None:
                 "select meter, sum(committed) from sepu.usage where period = %s group by 1", (THIS,)
             ).fetchall()
         )
-    text = plain(seeded.page("/accounts"))
-    assert f"8 accounts. This month: {used['color_match']:,} colours (" in text
+    page = seeded.page("/accounts")
+    assert f"8 accounts. This month: {used['color_match']:,} colours (" in plain(page)
+    for link in links(page):
+        turned = link.removesuffix("yes") if link.endswith("desc=yes") else f"{link}yes"
+        assert "sort=" not in link or turned in links(seeded.page(link)), "a second click turns the order"
+    meters = re.findall(' low="(.*?)" high="(.*?)" optimum="(.*?)"', page)
+    assert {float(best) < float(low) < float(high) for low, high, best in meters} == {True}, "much used is bad"
     assert "not sorted by" in seeded.page("/accounts?sort=x", 400)
     assert "there is no page" in seeded.page("/accounts?page=-1", 400)
-    assert "No account matches" in seeded.page("/accounts?page=9")
 
 
 def test_charges_by_page_day_key_and_request(empty: Console, owner: psycopg.Connection) -> None:
@@ -352,18 +354,19 @@ def test_charges_by_page_day_key_and_request(empty: Console, owner: psycopg.Conn
         _, units = paged(empty, f"{first}{only}", "before", r">colours</td><td [^>]*>(\d+)</td>")
         assert sorted(map(int, units)) == [*charged], "each once, though twenty have one time"
     ((request_id,),) = owner.execute("select request_id::text from sepu.stored_result where units = 7").fetchall()
-    assert empty.page(f"{first}?request={request_id}").count(request_id) > 1
-    assert f"--request {request_id}" in empty.page(f"{first}?request={request_id}")
+    places = re.findall(rf'(="|<code>|--request ){request_id}', empty.page(f"{first}?request={request_id}"))
+    assert places == ['="', "<code>", "--request "]
     assert ' class="number">7</td>' in empty.page(f"{first}?request={request_id.upper()}&key={issued.key_id}")
-    assert "There is no such charge" in empty.page(f"{first}?day=2026-02-03")
     assert "There is no such charge" in empty.page(f"{first}?key={issued.account_id}-aaaaaaaa")
     for bad in ("day=x", "day=2026-02-30", "request=x", "before=x", "before=2026-02-01T00:00:00~x"):
         empty.page(f"{first}?{bad}", 400)
     shown = plain(empty.page(f"{first}?key={issued.key_id}"))
     assert re.search(rf"Key {issued.key_id} Name – .* State valid .* Ends – Last used –", shown)
     assert f"sepu key revoke {issued.key_id}" in shown
+    change_key(owner, issued.key_id, expires_at=datetime(2099, 1, 1, tzinfo=UTC))
     revoke_key(owner, issued.key_id)
-    assert "State revoked" in plain(empty.page(f"{first}?key={issued.key_id}"))
+    for target in (f"{first}?key={issued.key_id}", f"/accounts/{issued.account_id}"):
+        assert re.search(" revoked (?!.* 2099-)", plain(empty.page(target))), "it has ended already"
 
 
 def test_a_pasted_id_leads_to_the_thing(seeded: Console) -> None:
@@ -392,7 +395,7 @@ def test_a_pasted_id_leads_to_the_thing(seeded: Console) -> None:
     crossed = leads(event.event_id)
     assert crossed == f"/events?event={event.event_id}"
     page = plain(seeded.page(crossed))
-    assert f"Event {event.event_id} Account Silk & Co. Attempts 0" in page
+    assert re.search(rf"Event {event.event_id} Account Silk & Co\. Attempts 0 Due 20\S+ \S+ Delivered – ", page)
     assert f"sepu events retry {event.event_id}" in page
     nothing = ("Silk", f"{silk}-aaaaaaaa", str(uuid.uuid4()), f"{event.event_id}0", f"{silk}:2026-01:x:80:1", "::::")
     assert {leads(given) for given in nothing} == {None}
@@ -407,19 +410,20 @@ def test_a_pasted_id_leads_to_the_thing(seeded: Console) -> None:
 
 
 def paged(console: Console, target: str | None, parameter: str, row: str) -> tuple[int, list[str]]:
-    """The number of pages, and all that they list, from the first to the last."""
+    """The number of pages of one path, and all that they list, from the first to the last."""
     found: list[str] = []
     pages = 0
+    path = (target or "").partition("?")[0]
     while target is not None:
         page = console.page(target)
         pages += 1
         found += re.findall(row, page)
-        following = re.search(rf'rel="next" href="([^"]*\b{parameter}=[^"]*)"', page)
+        following = re.search(rf'rel="next" href="({path}\?[^"]*\b{parameter}=[^"]*)"', page)
         target = following and unescape(following[1])
     return pages, found
 
 
-def test_many_keys_grants_and_plans_take_several_pages(empty: Console, owner: psycopg.Connection) -> None:
+def test_many_keys_grants_changes_and_plans_take_several_pages(empty: Console, owner: psycopg.Connection) -> None:
     issued = accounts.create_account(owner, "standard")
     own = f"/accounts/{issued.account_id}"
     owner.execute(
@@ -440,14 +444,20 @@ def test_many_keys_grants_and_plans_take_several_pages(empty: Console, owner: ps
     )
     pages, units = paged(empty, own, "grants", r">grant</td><td [^>]*>colours</td><td [^>]*>(\d+)</td>")
     assert (pages, units) == (3, [*map(str, range(121, 221)), *map(str, range(21, 121)), *map(str, range(1, 21))])
+    owner.execute(
+        "insert into sepu.change select (array['other', %s])[n %% 2 + 1], now() + n * interval '1 s', n, 'a', 'b', 'c',"
+        " n from generate_series(1, 400) n",
+        (issued.account_id,),
+    )
+    for target, count, numbers in ((f"{own}/history", 3, range(399, 0, -2)), ("/history", 5, range(400, 0, -1))):
+        assert paged(empty, target, "page", r"<code>(\d+)</code>") == (count, [*map(str, numbers)])
     owner.execute("insert into sepu.plan select 'p' || n, 60 from generate_series(1, 250) n")
     owner.execute(
         "insert into sepu.plan_limit (plan_id, meter, units) select 'p' || n, m, 5 from generate_series(1, 250) n,"
         " unnest(array['color_match', 'color_search']) m"
     )
     pages, plans = paged(empty, "/plans", "page", r'<th [^>]*scope="row">(\w+)</th>')
-    assert (pages, len(set(plans))) == (3, len(plans))
-    assert len(plans) > 250
+    assert (pages, len(plans), len(set(plans))) == (3, 251, 251)
     assert empty.page("/accounts").count("<option") < 120
     for target in (f"{own}?keys=x", f"{own}?grants=-1", "/plans?page=x"):
         assert "there is no page" in empty.page(target, 400)
@@ -459,9 +469,7 @@ def test_grants_credits_and_history(seeded: Console) -> None:
     assert re.search(r"credit searches 20 \S+ The outage of Monday", text)
     history = plain(seeded.page("/accounts/cus_8812/history"))
     assert re.search(r"grant\.add \S+ – .*units 50.*reason Trade fair, ticket 4711", history)
-    every = plain(seeded.page("/history"))
-    assert "plan.set" in every
-    assert "account.suspend" in every
+    assert "plan.set" in seeded.page("/history")
     assert "There is none" in seeded.page("/history?page=99")
 
 
@@ -496,6 +504,8 @@ def test_the_commands_of_an_account_are_about_it(seeded: Console) -> None:
     assert f"sepu usage {silk} --by key --month {LAST}" in lines
     assert f"sepu credit add {silk} color_match UNITS --month {LAST} --reason WHY" in lines
     assert f"--day {NOW:%Y-%m-%d}" in seeded.page(f"/accounts/cus_8812?day={NOW:%Y-%m-%d}")
+    assert f"sepu account suspend {silk}" in lines
+    assert "sepu account reactivate" in seeded.page("/accounts/cus_9201"), "it is suspended"
 
 
 def test_each_command_that_a_page_names_exists(seeded: Console) -> None:
@@ -524,7 +534,9 @@ def test_the_state_of_the_service(seeded: Console) -> None:
 
 
 def test_the_overview_compares_days_and_marks_an_old_backup(owner: psycopg.Connection) -> None:
-    issued = accounts.create_account(owner, "standard")
+    soon, later = (NOW + timedelta(days) for days in (3, 20))
+    issued = accounts.create_account(owner, "standard", expires_at=later)
+    change_key(owner, issued.key_id, expires_at=soon)
     state = ServiceState(3, NOW - timedelta(hours=27), ("http://a/metrics",))
     client = TestClient(create_console(lambda: nullcontext(owner), ["falconframework.org"], lambda: state))
     with owner.transaction():  # now() stays the same
@@ -539,6 +551,7 @@ def test_the_overview_compares_days_and_marks_an_old_backup(owner: psycopg.Conne
     for part in ("4 today; yesterday 1 by this time, and 3 in all", "Workers 3 ", "//a/metrics gave no metrics"):
         assert part in plain(old)
     assert re.search('<span class="bad"><time>.*, more than a day ago</span></dd>', old)
+    assert re.search(rf"{issued.key_id} – {soon:%Y-%m-%d} \S+ {later:%Y-%m-%d} ", plain(old)), "Ends soon"
     state = ServiceState(3, NOW - timedelta(hours=25))
     assert "more than a day ago" not in client.simulate_get("/").text
 
@@ -557,17 +570,17 @@ def test_workers_and_backups_of_the_metrics(tmp_path: Path, monkeypatch: pytest.
     text = '# TYPE sepu_workers gauge\nsepu_workers 3\nx NaN\nsepu_backup_timestamp_seconds{{a="b"}} {}\n'
     texts = [text.format(old).encode(), text.format(old - 86_400).encode(), b"\xff{"]
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
+    answers = [*(head % len(each) + each for each in texts), b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n"]
     with ExitStack() as stack:
-        good, late, bad = (
-            stack.enter_context(listening("plain", [Peer.head, saying(head % len(each) + each), Peer.silence])).url
-            for each in texts
+        good, late, bad, refused = (
+            stack.enter_context(listening("plain", [Peer.head, saying(each), Peer.silence])).url for each in answers
         )
         slowly = [Peer.head, saying(head % 200), lambda peer: peer.drip(b"#")]  # 4 seconds
         slow = stack.enter_context(listening("plain", slowly)).url
         assert read_service_state([slow]) == ServiceState(unread=(slow,))
         monkeypatch.setattr("sepu.console.metrics._SECONDS", 30)  # however busy this machine is
         tls_breaks = stack.enter_context(listening("TLS", [Peer.tls, Peer.head, garbage])).url
-        unread = (bad, tls_breaks, "http://127.0.0.1:9/", "nonsense")
+        unread = (bad, refused, tls_breaks, "http://127.0.0.1:9/", "nonsense")
         found = read_service_state([late, good, late, *unread])
     assert found == ServiceState(9, datetime.fromtimestamp(old, UTC), unread)
     assert read_service_state([]) == ServiceState()

@@ -6,7 +6,7 @@ from tests.metering.conftest import Customer, HeldUp, OpenSession
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey
 from sepu.admin.naming import AccountError, find_account
-from sepu.admin.plans import set_plan
+from sepu.admin.plans import set_plan, show_plan
 from sepu.admin.usage import show_usage
 
 
@@ -39,6 +39,13 @@ def test_a_plan_without_a_limit_is_named(connection: Connection, customer: Custo
             shows(connection, customer.account_id)
     set_plan(connection, customer.plan_id, {"color_match": 1, "color_search": 1}, requests_per_minute=1)
     assert accounts.show_account(connection, customer.account_id).limits["color_search"] == 1
+
+
+def test_uncounted_accounts_are_unknown(connection: Connection, session: OpenSession, customer: Customer) -> None:
+    connection.execute("set lock_timeout = '1ms'")
+    with session().transaction() as holding:
+        holding.connection.execute("lock table sepu.account")
+        assert show_plan(connection, customer.plan_id).accounts is None
 
 
 @pytest.mark.usefixtures("own_ledger")

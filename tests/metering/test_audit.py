@@ -5,6 +5,7 @@ from psycopg import Connection
 from tests.metering.conftest import Customer, MakeCustomer
 
 from sepu.admin.audit import Audit, audit, last_audit, record_audit
+from sepu.database.nodes import NodeConnection, NodeState, own_state
 
 pytestmark = pytest.mark.usefixtures("own_ledger")  # an audit looks at all accounts
 
@@ -110,6 +111,14 @@ def test_an_event_that_is_lost_or_made_up_is_a_difference(connection: Connection
         assert (found.meter, found.events, found.recorded) == ("color_match", 2, recorded)
         others = [("color_search", None, 1)] if "color_search" in tampered else []
         assert [(other.meter, other.events, other.recorded) for other in more] == others
+
+
+def test_the_node_that_lacks_an_audit_is_outdated(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    record_audit(connection, audit(connection))
+    states = {"same:1": own_state(connection), "restored:1": NodeState((), 0, (0, None))}
+    monkeypatch.setattr("sepu.admin.audit.other_nodes", lambda _: [*states])
+    monkeypatch.setattr(NodeConnection, "state", lambda _, node: states[node])
+    assert audit(connection).outdated_nodes == ("restored:1",)
 
 
 @pytest.mark.usefixtures("charged")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from psycopg import ClientCursor, Connection, errors
 
-from sepu.admin.distribute import delegated_commands
+from sepu.admin.distribute import _is_delegated, delegated_commands, distribute
 from sepu.database import statements
 from sepu.metering.commands import UNAUTHORIZED
 
@@ -40,8 +40,14 @@ create table pg_dist_node as select * from (values
 """
 
 
-def test_all_is_distributed_once_and_what_is_delegated_keeps_no_plan(connection: Connection) -> None:
-    """Each function that is delegated has its command."""
+def test_a_call_with_a_plan_on_the_coordinator_is_not_delegated() -> None:
+    whole: dict[str, object] = {"Custom Plan Provider": "Citus Adaptive"}
+    found = [_is_delegated([{"Plan": plan}]) for plan in (whole, whole | {"Plans": [{}]}, {"Node Type": "Result"})]
+    assert found == [True, False, False]
+
+
+def test_all_is_distributed_once_and_keeps_no_plan(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each function that is delegated has its command, and keeps no plan."""
     with connection.transaction(force_rollback=True):
         connection.execute(CITUS)
         assert statements.value(connection, "has_workers") is False
@@ -59,6 +65,10 @@ def test_all_is_distributed_once_and_what_is_delegated_keeps_no_plan(connection:
         custom = connection.execute(
             "select proname from pg_proc where 'plan_cache_mode=force_custom_plan' = any (proconfig)"
         ).fetchall()
+        connection.execute("update pg_extension set extname = 'citus'")
+        monkeypatch.setattr("sepu.admin.distribute.broken_nodes", lambda _: [])
+        with pytest.raises(errors.UndefinedTable, match="pg_dist_placement"):  # so the workers cannot be checked
+            distribute(connection)
     assert {name for (name,) in custom} == delegated_commands("").keys()
 
 
