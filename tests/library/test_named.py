@@ -41,8 +41,8 @@ def test_it_answers_with_its_names() -> None:
     places, _ = own.palette().nearest_batch(["#000", "#fff"])
     assert [own[place].name for place in places[:, 0].tolist()] == ["ink", "paper"]
     assert own[:2]._repr_html_().count("background:#") == 2
-    with pytest.raises(sepu.UnknownNameError, match="no colour is named 'nothing'"):
-        own["nothing"]
+    with pytest.raises(sepu.UnknownNameError, match="no colour is named 'papr'; perhaps you mean paper"):
+        own["papr"]
     with pytest.raises(ValueError, match="top must be from 1 to 3, not 4"):
         own.match("ink", top=4)
 
@@ -78,7 +78,9 @@ def test_what_lies_outside_srgb_stays_where_it_is(tmp_path: Path) -> None:
 
 
 def test_names_and_colours_may_come_twice() -> None:
-    own = sepu.NamedPalette([("a", "#000"), ("b", "#000"), ("a", "#fff")])
+    own = sepu.NamedPalette([("a", "#000"), ("b", "#000"), ("a", "#fff"), ("É", "#ff0"), ("e", "#ff3")])
+    assert [own.match(name)[0].name for name in ("É", "e")] == [own[name].name for name in ("É", "e")] == ["É", "e"]
+    assert [record.name for record in own.named("E")] == ["É", "e"]
     assert [match.name for match in own.match("#000", top=3)] == ["a", "b", "a"]
     with pytest.raises(
         sepu.UnknownNameError, match="'a' is the name of several colours: #000000, #FFFFFF; take one by its position"
@@ -178,6 +180,7 @@ FILES: list[tuple[str, str | bytes, list[tuple[str, str]]]] = [
     ("a.csv", f"\ufeffName,Hex,Good\nRed,{RED},x\n\n\"Pink, or so\",F47983,\n", [("Red", RED), ("Pink, or so", PINK)]),
     ("b.csv", "name;R;G;B\nRed;200;60;35\n", [("Red", RED)]),
     ("a.tsv", f"hex\n{RED}\n", [(RED, RED)]),
+    ("commas.csv", "hex\nrgb(200, 60, 35)\n", [(RED, RED)]),
     ("aseprite.gpl", "GIMP Palette\nChannels: RGBA\nMade by: x\n200 60 35 255 Red\n0 0 0 255\n",
      [("Red", RED), ("#000000", "#000000")]),
     ("digits.gpl", "GIMP Palette\n200 60 35 40 thieves\n0 0 0 7", [("40 thieves", RED), ("7", "#000000")]),
@@ -263,7 +266,7 @@ DOCUMENTS: list[tuple[str, object, list[tuple[str, str]]]] = [
             "semantic": {
                 "primary": {"$value": "{colors.blue}", "$type": "color"},
                 "whole": {"$ref": "#/colors/blue"},
-                "link": {"$value": "{semantic.primary}"},
+                "link": {"$value": "{ semantic.primary }"},
                 "value": {"$value": {"$ref": "#/colors/blue/$value"}},
                 "primaryHue": {"$value": {"$ref": "#/colors/blue/$value/components/0"}, "$type": "number"},
             },
@@ -308,9 +311,11 @@ DOCUMENTS: list[tuple[str, object, list[tuple[str, str]]]] = [
             },
             "f": {"$type": "dimension", "g": {"$value": "{palette.a}"}},
             "untyped": {"$value": "#C83C23"},
+            "named": {"$value": "tomato"},
             "text": {"$value": "4px"},
+            "word": {"$value": "solid"},
         },
-        [("palette.a", BLUE_HEX), ("palette.c.d", RED), ("f.g", BLUE_HEX), ("untyped", RED)],
+        [("palette.a", BLUE_HEX), ("palette.c.d", RED), ("f.g", BLUE_HEX), ("untyped", RED), ("named", "#FF6347")],
     ),
     (
         "extends",
@@ -344,8 +349,9 @@ DOCUMENTS: list[tuple[str, object, list[tuple[str, str]]]] = [
             "brand": {"a": {"value": "{colors.red.value}", "type": "color"}, "b": {"value": "{colors.pink}"}},
             "gap": {"value": "4px", "type": "dimension"},
             "size": {"value": {"a": 1}, "type": "typography"},
+            "fill": {"value": PINK, "type": "fill"},
         },
-        [("red", RED), ("pink", PINK), ("brand.a", RED), ("brand.b", PINK)],
+        [("red", RED), ("pink", PINK), ("brand.a", RED), ("brand.b", PINK), ("fill", PINK)],
     ),
 ]  # fmt: skip
 
@@ -362,6 +368,8 @@ def tokens(**more: object) -> str:
     return json.dumps({"$type": "color", "ok": {"$value": RED}, **more})
 
 
+FUNCTIONS = ["rgb", "rgba", "hsl", "hsla", "hsb", "hsva", "hwb", "lab", "oklab", "lch", "oklch", "color", "color-mix",
+             "light-dark", "cmyk", "device-cmyk"]  # fmt: skip
 ONE, GAP = [("ok", RED)], {"$type": "dimension", "$value": "4px"}
 SKIPPED: list[tuple[str, str | bytes, str]] = [
     ("a.json", tokens(a={"$value": "#fff8"}, b={"$value": "#0008"}, c={"$value": "rgb(0 0 0 / .2)"}),
@@ -380,7 +388,8 @@ SKIPPED: list[tuple[str, str | bytes, str]] = [
      "3 such as a: '{b}' leads in a circle"),
     ("a.json", tokens(a={"$extends": "{ok}"}), "a: '{ok}' is a token, and $extends takes a group"),
     ("a.json", tokens(a={"$extends": "{b.c}"}), "a: '{b.c}' is not a group or token of this file"),
-    ("a.json", tokens(a="#fff", b=["#000"]), "2 such as a: it is not a token; write it as the $value of an object"),
+    ("a.json", tokens(a="#fff", b=["#000"], c={"$extends": "{d}", "e": "#fff"}, d={"e": GAP}),
+     "3 such as a: it is not a token; write it as the $value of an object"),
     ("a.json", json.dumps({"$type": "color", "ok": {"$value": RED, "dark": {"$value": PINK}}}),
      "ok.dark: it lies in a token; call that token $root"),
     ("a.json", json.dumps({"ok": RED, "a": "transparent", "b": 4, "c": "x\x1b"}), "3 of 4 entries are not opaque"),
@@ -402,6 +411,8 @@ SKIPPED: list[tuple[str, str | bytes, str]] = [
     ("a.gpl", "GIMP Palette\nChannels: RGBA\n200 60 35 255 ok\n1 2 3 9", "line 4: it has an alpha channel of 9: blend"),
     ("a.css", f":root {{ --ok: {RED}; --a: #0008; --b: color-mix(in srgb, red, blue); --gap: 4px }}",
      "2 of 3 entries are not opaque colours and are skipped: --a: '#0008' has"),
+    ("a.css", f"a {{ --ok: {RED}; {''.join(f'--{name}: {name}(1);' for name in FUNCTIONS)} --a: rgb(var(--b) 2 3) }}",
+     f"{len(FUNCTIONS) + 1} of {len(FUNCTIONS) + 2} entries are not opaque colours and are skipped: "),
     ("a.css", f":root {{ --b: #0008; --ok: {RED}; --a: var(--b) }} .dark {{ --b: #0009 }}",
      "--a: it refers to '--b', which has several values: write the one that you mean"),
     ("a.css", f":root {{ --ok: {RED}; --a: var(--b); --b: var(--missing); --c: var(--x, var(--y)); --d: var(--z,) }}",
@@ -486,7 +497,8 @@ def test_a_colour_that_tokens_studio_changes_is_left_out_and_named(tmp_path: Pat
 
 
 THEME = """@layer base { :root { --primary: 222.2 47.4% 11.2%; --rgb: 200, 60, 35; --c: 62.8% 0.2577 29.23; --h: 210;
---s: 17% 98%; --gray: hsl(var(--h) var(--s)); --of: var(--primary) } .dark { --primary: 210 40% 98% } }
+--s: 17% 98%; --gray: hsl(var(--h) var(--s)); --of: var(--primary); --bg: white; --card: var(--bg) }
+.dark { --primary: 210 40% 98%; --bg: black } }
 a { color: hsl(var(--primary)); background: HSLA( var(--c2)/.5); border-color: rgba(var(--rgb), .2) }
 b { fill: oklch(var(--c)) }"""
 
@@ -494,10 +506,11 @@ b { fill: oklch(var(--c)) }"""
 def test_components_are_of_the_function_into_which_the_file_puts_them(tmp_path: Path) -> None:
     """The values are those of coloraide 8.13.1."""
     (tmp_path / "a.css").write_text(THEME)
-    with pytest.warns(sepu.PaletteWarning, match=r"--of: it refers to '--primary', which has several values"):
+    with pytest.warns(sepu.PaletteWarning, match=r"--of: it refers to '--primary', which has several.*also --card"):
         own = sepu.read_palette(tmp_path / "a.css")
     assert [(record.name, record.hex) for record in own] == [
-        ("primary", "#0F172A"), ("rgb", RED), ("c", "#FF0000"), ("gray", "#F9FAFB"), ("primary", "#F8FAFC")
+        ("primary", "#0F172A"), ("rgb", RED), ("c", "#FF0000"), ("gray", "#F9FAFB"), ("bg", "#FFFFFF"),
+        ("primary", "#F8FAFC"), ("bg", "#000000")
     ]  # fmt: skip
     assert own[0].rgb == pytest.approx([15.02256, 23.0547744, 42.09744])
 
@@ -557,6 +570,7 @@ WRONG: list[tuple[str, str | bytes, str]] = [
     ("a.json", '{"$value": "#fff"}', "has no colour"),
     ("a.css", ":root { --gap: 4px }", "has no colour"),
     ("a.csv", "a,b\n1,2", "line 1: it does not name the columns; write name,hex or name,r,g,b"),
+    ("a.csv", "My colours\n#fff,#000", "line 1: it does not name the columns"),
     ("a.csv", "name,hex\nb", "line 2: there are 1 cells, and line 1 has 2"),
     ("a.csv", 'name,hex\n"a,#fff', "line 2: unexpected end of data"),
     ("a.csv", "name,hex\na,nonsense", "line 2: 'nonsense' is not a colour"),

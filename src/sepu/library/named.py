@@ -7,7 +7,7 @@ from sepu._palette import Palette
 from sepu.library.collection import Collection, spellings
 from sepu.library.css import quoted
 from sepu.library.parsing import ColorError, ColorLike, parse_color
-from sepu.library.records import Swatch, SwatchMatch, SwatchShare, is_in_srgb
+from sepu.library.records import Records, Swatch, SwatchMatch, SwatchShare, is_in_srgb
 
 
 class NamedPalette(Collection[Swatch, SwatchMatch, SwatchShare]):
@@ -50,6 +50,11 @@ class NamedPalette(Collection[Swatch, SwatchMatch, SwatchShare]):
     def palette(self) -> Palette:
         """Returns the palette of the colours, for arrays; its positions are those of `records`."""
         return self._numbers
+
+    def named(self, name: str) -> Records[Swatch]:
+        """Returns the colours with exactly this name, or else those whose name differs in case or accents only."""
+        found = super().named(name)
+        return Records(record for record in found if record.name == name) or found
 
     def _index_names(self) -> dict[str, list[int]]:
         positions: dict[str, list[int]] = {}
