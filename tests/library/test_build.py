@@ -11,7 +11,7 @@ from shutil import copytree
 import pytest
 from click.testing import CliRunner
 
-from sepu.library.build import build_release, main
+from sepu.library.build import main
 from sepu.library.facts import Color, FactsError, Reading, Thresholds, load_facts
 from sepu.library.release import load_release
 from sepu.library.reliability import Assessment, judge
@@ -153,6 +153,7 @@ def test_traditional_forms() -> None:
         ("colors.csv", lambda path: change(path, "#FFB3A7", "#ffb3a7"), "colors.csv, line 2"),
         ("colors.csv", lambda path: change(path, "\n2,", "\n3,"), "ordinals"),
         ("colors.csv", lambda path: change(path, "fei-se", "fen-hong"), "colors.csv: a slug comes twice"),
+        ("colors.csv", lambda path: change(path, "綠沈", "綠色"), "色 stands for 色 and for 沈"),
         ("readings.csv", lambda path: change(path, "sepu1957", "sepu1958"), "has no source sepu1958"),
         ("readings.csv", lambda path: change(path, "sepu1957", "classic"), "has no source classic"),
         ("readings.csv", lambda path: change(path, "粉红", "粉紅"), "粉紅 is not in colors.csv"),
@@ -160,6 +161,7 @@ def test_traditional_forms() -> None:
         ("readings.csv", lambda path: change(path, "粉红,exact,", "粉红,exact,,"), "readings.csv, line 2"),
         ("variants.csv", lambda path: change(path, "moe,燕支", "moi,燕支"), "has no source moi"),
         ("variants.csv", lambda path: change(path, "燕支", "丹"), "丹 does not stand for one of our names only"),
+        ("variants.csv", lambda path: change(path, "支,胭脂", "支,燕支"), "燕支 does not stand for one of our names"),
         ("variants.csv", lambda path: change(path, "燕支", "燕脂"), "variants.csv: a written comes twice"),
         ("pronunciations.csv", lambda path: change(path, "unicode", "moi"), "壳 has no source or is in none"),
         ("pronunciations.csv", lambda path: change(path, "壳", "龘"), "龘 has no source or is in none"),
@@ -177,5 +179,5 @@ def test_facts_that_do_not_hold_together(
 ) -> None:
     spoil(facts / file)
     with pytest.raises(FactsError, match=message):
-        build_release(facts, tmp_path / "out")
+        main([str(facts), str(tmp_path / "out"), str(tmp_path / "spellings.pxi")], standalone_mode=False)
     assert not (tmp_path / "out").exists()
