@@ -570,7 +570,7 @@ WRONG: list[tuple[str, str | bytes, str]] = [
     ("a.json", '{"$value": "#fff"}', "has no colour"),
     ("a.css", ":root { --gap: 4px }", "has no colour"),
     ("a.csv", "a,b\n1,2", "line 1: it does not name the columns; write name,hex or name,r,g,b"),
-    ("a.csv", "My colours\n#fff,#000", "line 1: it does not name the columns"),
+    ("a.csv", "My colours,\n#fff,#000,#111", "line 1: it does not name the columns"),
     ("a.csv", "name,hex\nb", "line 2: there are 1 cells, and line 1 has 2"),
     ("a.csv", 'name,hex\n"a,#fff', "line 2: unexpected end of data"),
     ("a.csv", "name,hex\na,nonsense", "line 2: 'nonsense' is not a colour"),
