@@ -93,12 +93,14 @@ def test_an_index_does_not_follow_its_source(members: NDArray[np.float64], index
 
 
 def test_building_tells_its_progress_and_lets_others_run(members: NDArray[np.float64]) -> None:
-    told: list[float] = []
+    told: list[tuple[float, int]] = []
     others = threading.active_count()
-    assert Palette(members, scale=255).build_index(k=1, threads=2, progress=told.append)
+    palette = Palette(members, scale=255)
+    assert palette.build_index(k=1, threads=2, progress=lambda share: told.append((share, threading.active_count())))
     assert told == sorted(told)
-    assert 0 < told[0] < 0.1
-    assert told[-1] == 1
+    assert 0 < told[0][0] < 0.1
+    assert told[-1][0] == 1
+    assert max(active for _, active in told) <= others + 2
     assert threading.active_count() == others
 
 
@@ -253,7 +255,7 @@ def test_an_index_of_another_palette(members: NDArray[np.float64], index: bytes)
     refused(members[::-1], index, "another palette")
     refused(np.nextafter(members, 1), index, "another palette")
     with pytest.raises(ValueError, match="another palette"):
-        Palette(lab=srgb_to_lab(members, scale=255), index=index)
+        Palette(lab=FEW, index=Palette(FEW, scale=255).build_index())  # the same numbers
     with pytest.raises(ValueError, match="another difference"):
         Palette(members, index, difference="cie76", scale=255)
 

@@ -303,6 +303,7 @@ def test_masked_values_are_refused() -> None:
     ("values", "hint"),
     [
         (np.zeros((3, 5, 7)), "if its channels come first: numpy.moveaxis"),
+        (np.zeros((4, 5, 7)), "if its channels come first: numpy.moveaxis"),
         (np.zeros((5, 7, 1)), "if it is grey: numpy.repeat"),
         ([0xC83C23, 0xFFFFFF], "sepu.hex_to_rgb"),
         ([0xC83C23, 0xFFFFFF, 0], "sepu.hex_to_rgb"),
@@ -453,8 +454,10 @@ def test_hex_of_any_form(form: Callable[[list[str]], Any]) -> None:
     texts = [
         f"{mark}{number:06{case}}" for mark, number, case in zip(marks, numbers.tolist(), "xX" * 2500, strict=True)
     ]
-    texts += ["#123", "fFf\t", "00a", f"{'#123':>16}"]
-    expected = np.array([*numbers, 0x112233, 0xFFFFFF, 0x0000AA, 0x112233])[:, np.newaxis] >> [16, 8, 0] & 255
+    blanks = "".join(filter(str.isspace, map(chr, range(128))))
+    texts += ["#123", "fFf\t", "00a", f"{'#123':>16}", *(f"{blank}fff{blank}" for blank in blanks)]
+    values = np.array([*numbers, 0x112233, 0xFFFFFF, 0x0000AA, 0x112233, *[0xFFFFFF] * len(blanks)])
+    expected = values[:, np.newaxis] >> [16, 8, 0] & 255
     found = hex_to_rgb(form(texts))
     assert found.dtype == np.uint8
     np.testing.assert_array_equal(found, expected)
@@ -476,6 +479,8 @@ def test_what_is_no_hex_is_named(wrong: object) -> None:
     for form in forms:
         with pytest.raises(ValueError, match=rf"^hex\[2\] is {re.escape(repr(wrong))}, which is not HEX: "):
             hex_to_rgb(form)
+    with pytest.raises(ValueError, match=r"^hex\[0\] is .*, which is not HEX: "):
+        hex_to_rgb(np.array(rows[::-1], object))
     with pytest.raises(ValueError, match=r"^hex\[1, 0\] is .*: write '#C83C23'|leave out missing values"):
         hex_to_rgb(np.array([["#fff"], [wrong]], object))
 

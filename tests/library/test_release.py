@@ -94,6 +94,8 @@ def test_a_release_is_frozen() -> None:
 def test_a_missing_file(directory: Path, name: str) -> None:
     (directory / name).unlink()
     refused(directory, f"{name} cannot be read")
+    (directory / name).mkdir()  # another OSError
+    refused(directory, f"{name} cannot be read")
 
 
 @pytest.mark.parametrize("name", HASHES)
@@ -104,16 +106,14 @@ def test_one_changed_byte(directory: Path, name: str) -> None:
     refused(directory, f"{name} is not the file that manifest.json names")
 
 
+def test_each_colour_may_have_another_value_in_a_source(directory: Path) -> None:
+    rewrite(directory, "manifest.json", lambda manifest: manifest.update(valueMismatchCount=LIBRARY_SIZE))
+    assert load_release(directory).manifest.value_mismatch_count == LIBRARY_SIZE
+
+
 def test_a_manifest_that_is_no_json(directory: Path) -> None:
     (directory / "manifest.json").write_bytes(b"{")
     refused(directory, "manifest.json is malformed")
-
-
-def test_a_library_that_is_no_json(directory: Path) -> None:
-    (directory / "library.json").write_bytes(b"[")
-    digest = sha256(b"[").hexdigest()
-    rewrite(directory, "manifest.json", lambda manifest: manifest.update({"librarySha256": digest}))
-    refused(directory, "library.json is malformed")
 
 
 MANIFEST_EDITS: list[Callable[[Any], object]] = [

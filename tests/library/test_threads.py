@@ -1,8 +1,9 @@
-"""Eight threads call each public function at the same time; no answer takes a lock.
+"""Eight threads call each public function at the same time; no answer takes a lock or keeps memory.
 
 On a CPython without a GIL no import may enable it again.
 """
 
+import ctypes
 import sys
 import sysconfig
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pytest
 
 import sepu
 from sepu import NamedPalette, Palette
+from sepu._names import NameIndex
 from sepu._palette import MatchWriter
 from sepu.library.release import Release, load_release
 
@@ -26,7 +28,8 @@ LAB = sepu.srgb_to_lab(RGB)
 HEX = [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in RGB.tolist()]
 PALETTE = Palette(RGB)
 INDEXED = RELEASE.palette()
-WRITER = MatchWriter(PALETTE, [b"x"] * 400, match=b"%,%,%;", result=b"%,%,%:%\n", answer=b"[%]")
+TEMPLATES = {"match": b"%,%,%;", "result": b"%,%,%:%\n", "answer": b"[%]"}
+WRITER = MatchWriter(PALETTE, [b"x"] * 400, **TEMPLATES)
 MINE = NamedPalette({"rose": "#ff0080", "sky": "#80c0ff"})
 NAMES = RELEASE.names()
 
@@ -48,6 +51,8 @@ CALLS: dict[str, Callable[[], object]] = {
     "delta_e": lambda: INDEXED.delta_e(lab=LAB).tobytes(),
     "NameIndex": lambda: [NAMES.search(q, 5) for q in ("zhu", "zhu sha", "zhsua", "朱")],
     "MatchWriter": lambda: WRITER.write([(200, 60, 35), (0.5, 1, 2)], 5),
+    "a new MatchWriter": lambda: MatchWriter(PALETTE, [b"x"] * 400, **TEMPLATES).write([(1, 2, 3)], 1),
+    "a new NameIndex": lambda: NameIndex([("red", 0, 0)], [("red", 0, 0)], [[0]], [("red", 0)]).search("r", 1),
 }
 
 
@@ -67,6 +72,30 @@ def by_threads(call: Callable[[], object], times: int = 1) -> list[object]:
 def test_each_thread_gets_the_answer_of_one(name: str) -> None:
     expected = CALLS[name]()
     assert by_threads(CALLS[name], 10) == [expected] * 10 * THREADS
+
+
+C = ctypes.CDLL(None)
+
+
+class Mallinfo(ctypes.Structure):
+    _fields_ = [("sizes", ctypes.c_size_t * 10)]
+
+
+def growth(call: Callable[[], object]) -> int:
+    """Bytes that ten calls allocate and do not free; malloc itself keeps some of the first seven."""
+    C.mallinfo2.restype = Mallinfo
+    before = C.mallinfo2().sizes
+    for _ in range(10):
+        call()
+    after = C.mallinfo2().sizes
+    return sum(after[field] - before[field] for field in (4, 7))  # hblkhd and uordblks: large and small ones
+
+
+@pytest.mark.skipif(not hasattr(C, "mallinfo2"), reason="only glibc says how much is allocated")
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_frees_what_it_allocates(name: str) -> None:
+    """A leak grows every time; caches and ending threads do not."""
+    assert any(growth(CALLS[name]) <= 0 for _ in range(6))
 
 
 def test_nothing_brings_the_lock_back() -> None:
