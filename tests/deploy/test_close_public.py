@@ -29,7 +29,7 @@ SCRIPT = Path(__file__).parents[2] / "deploy" / "postgres" / "close-public.sh"
 PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
 # By the rows of the page's table: statements that every role with a "no" there is refused.
 REFUSED = {
-    "read hashes of keys, or stored responses": (
+    "read hashes of keys, or stored responses (service: by replays of a key whose hash it has seen)": (
         "select key_hash from sepu.api_key",
         "select body from sepu.stored_result",
         "select * from sepu.stored_result",
@@ -98,7 +98,7 @@ REFUSED = {
         "select pg_export_snapshot()",
         "select pg_notify('x', repeat('x', 7999))",
     ),
-    "write more than 1 GB of temporary files in each connection": ("set temp_file_limit = -1",),
+    "write more than 1 GB of temporary files in each Postgres process": ("set temp_file_limit = -1",),
     "write to the log with a `DO` block": ("do $$ begin raise log 'forged'; end $$", "set log_statement = 'all'"),
 }
 ALL = ("owner", *PURPOSES, "monitor", "nobody")

@@ -150,7 +150,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "not_ready": (
         "`/readyz`, which is for operators, sends this if no charge can be committed now. nginx sends it for paths "
-        "other than `/v1` while no instance answers.",
+        "other than the API's while no instance answers.",
         "See [why](observe.md#metrics).",
     ),
 }

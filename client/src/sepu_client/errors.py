@@ -10,7 +10,7 @@ class Error(Exception):
 
     `may_be_charged` is true if one of the call's attempts may have been charged. `retryable` is true if the same call
     may succeed later; the client raises such an error at the deadline, or earlier if the next wait would end after it.
-    For an unknown host name, it raises the error after 3 seconds. Give `request_id` to the service's support. It is
+    For an unknown host name, it raises the error within 3 seconds. Give `request_id` to the service's support. It is
     None if the last attempt got no response, or the response had none. For `match_many`, `answered` has the results so
     far, and `unanswered` has the remaining colours.
     """
@@ -134,7 +134,7 @@ class RequestInProgressError(ApiError):
 
 
 class RequestTimeoutError(ApiError):
-    """The error for 408 or 425: the request was not processed, because it arrived too slowly or too early."""
+    """The error for 408 or 425: the service did not process the request, which arrived too slowly or too early."""
 
     retryable = True
 
