@@ -55,14 +55,14 @@ def entry(holder: Credential, number: int, key: int, **other: Any) -> dict[str, 
     }  # fmt: skip
 
 
-def test_charges_are_found(run: Run, charged: Credential, connection: psycopg.Connection) -> None:
+def test_charges_are_found(run: Run, charged: Credential, connection: psycopg.Connection, ledger_url: str) -> None:
     ((key_id,),) = connection.execute("select key_id from sepu.api_key").fetchall()
 
     def found(*choice: str) -> list[str]:
         return [charge["requestId"] for charge in lines(run("charges", ACCOUNT, *choice, "--json"))]
 
     newest = [request_id(number) for number in (3, 2, 1, 4)]
-    assert found() == found("--key", key_id) == newest
+    assert found() == found("--key", key_id) == found("--database-url", ledger_url) == newest
     assert found("--idempotency-key", "order-0002") == newest[1:2]
     assert found("--idempotency-key", idempotency_key_hash(charged.account_id, "order-0002")) == newest[1:2]
     ((day,),) = connection.execute(
@@ -127,11 +127,12 @@ def test_a_request_of_another_account_is_named_as_such(
 
 
 def test_a_request_is_judged_by_the_ledger_alone(run: Run, charged: Credential, connection: psycopg.Connection) -> None:
-    choice = ("charges", ACCOUNT, "--request", request_id(2).upper(), "--request", request_id(9), "--json")
+    asked = (request_id(2).upper(), request_id(9), request_id(3))
+    choice = ("charges", ACCOUNT, *(word for each in asked for word in ("--request", each)), "--json")
     done = run(*choice)
     statuses = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(v["outcome"], v["reason"], v["units"]) for v in statuses] == [
-        ("charged", None, 2), ("not_charged", "not_stored", None)
+        ("charged", None, 2), ("not_charged", "not_stored", None), ("charged", None, 3)
     ]  # fmt: skip
     assert "--log FILE" in done.stderr
     assert charged.account_id

@@ -134,7 +134,7 @@ def test_a_byte_order_mark_and_brackets_are_no_part_of_a_colour() -> None:
 
 
 def test_a_csv_comes_back_with_the_matches() -> None:
-    given = '\ufeffname,color,hex\n"A, b",tomato,1\nB,"(200, 60, 35)",2\nC,,3\n'
+    given = '\ufeffname,color,hex\n"A, b",tomato,1\nB,"(200, 60, 35)",2\nC\x1b,,3\n'
     found = rows(invoke("match", "-", "--column", "color", given=given))
     assert list(found[0]) == [
         *("name", "color", "hex", "match_hex", "deltaE", "zh", "zhHant", "pinyin", "en", "slug", "reliability"),
@@ -143,7 +143,7 @@ def test_a_csv_comes_back_with_the_matches() -> None:
     assert [(row["name"], row["color"], row["hex"], row["slug"]) for row in found] == [
         ("A, b", "tomato", "1", "tong"),
         ("B", "(200, 60, 35)", "2", "fei-hong"),
-        ("C", "", "3", ""),
+        ("C\\u001b", "", "3", ""),
     ]
     assert [row["attribution"] for row in found] == [" ".join(ATTRIBUTION), "", ""]
     assert len(rows(invoke("match", "-", "--column", "color", "--top", "3", given=given))) == 7
@@ -241,6 +241,8 @@ def test_a_list_of_all_colours() -> None:
     assert len(printed(invoke("list", "--format", "json"))["colors"]) == 161
     assert_failed(invoke("list", "feihon"), "; perhaps you mean fei-hong (绯红); sepu list shows all", status=2)
     assert [each["slug"] for each in printed(invoke("list", "fēihóng", "--json"))["colors"]] == ["fei-hong"]
+    named = printed(invoke("list", "e-huang", "fei-hong", "--group", "红", "--json"))["colors"]
+    assert [each["slug"] for each in named] == ["fei-hong"]
     red = printed(invoke("list", "--group", "红", "--json"))["colors"]
     assert {each["group"] for each in red} == {"红"}
     assert len(red) == 28

@@ -82,7 +82,8 @@ def test_what_does_not_exist_is_named(run: Run) -> None:
         ),
         *("image tests/core/colours.py --format css --width 60",),
         *("usage --by key", "usage --by month --month 2026-01", "usage cus_1 --by hour", "prune --older-than-days 30"),
-        *("serve --port 0", "serve --workers 0", "serve --worker sync", "events retry", "events deliver"),
+        *("serve --port 0", "serve --workers 0", "serve --worker sync", "serve --bind x --trusted-proxies 10.1.2.3/8"),
+        *("events retry", "events deliver", "plan set standard --thresholds 80,x"),
         *("match no-colour", "match #12345", "match", "search"),
     ],
 )
@@ -202,6 +203,7 @@ def test_an_audit_for_prometheus(run: Run, connection: psycopg.Connection, tmp_p
 
     started = time.time()
     text(run(*audit))
+    (first := tmp_path / "first").hardlink_to(file)
     assert gauges()["sepu_audit_differences"] == 0
     ending = ("sepu_keys_ending7d", "sepu_keys_ending30d", "sepu_accounts_ending7d", "sepu_accounts_ending30d")
     account = printed(run("account", "create", "--expires-at", "20d", "--json"))
@@ -210,6 +212,7 @@ def test_an_audit_for_prometheus(run: Run, connection: psycopg.Connection, tmp_p
     suspended = printed(run("account", "create", "--expires-at", "5d", "--json"))
     run("account", "suspend", suspended["accountId"])
     text(run(*audit))
+    assert not file.samefile(first), "nobody reads a file that is half written"
     assert [gauges()[name] for name in ending] == [2, 5, 0, 1], "a key ends with its account"
     assert started <= gauges()["sepu_audit_timestamp_seconds"] <= time.time()
     connection.execute("update sepu.account set expires_at = now()")
@@ -354,8 +357,10 @@ def test_a_misspelt_command_is_told_what_is_meant() -> None:
 
 
 def test_shells_complete_names() -> None:
-    done = process(_SEPU_COMPLETE="bash_complete", COMP_WORDS="sepu list fei", COMP_CWORD="2")
-    assert text(done).split() == [f"plain,{record.slug}" for record in sepu.load() if record.slug.startswith("fei")]
+    for begun in ("fei", "绯"):
+        done = process(_SEPU_COMPLETE="bash_complete", COMP_WORDS=f"sepu list {begun}", COMP_CWORD="2")
+        names = [name for record in sepu.load() for name in (record.slug, record.name.zh)]
+        assert text(done).split() == [f"plain,{name}" for name in names if name.startswith(begun)]
     done = process(_SEPU_COMPLETE="bash_complete", COMP_WORDS="sepu a", COMP_CWORD="1")
     assert text(done).split() == ["plain,audit", "plain,account"]
 

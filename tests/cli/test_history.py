@@ -109,7 +109,7 @@ def test_the_history_of_an_account_and_of_all(run: Run, connection: psycopg.Conn
     one = run("history", "--limit", "1", "--csv")
     assert one.stderr == "sepu: these are the newest 1; --limit, --since, --until or a filter shows more or others\n"
     row, *_ = rows(run("history", "--csv", "--since", "1h"))
-    assert json.loads(row["after"]) == {"thresholds": [50]}
+    assert [json.loads(row[name]) for name in ("before", "after")] == [plan["before"], plan["after"]]
     text(run("account", "suspend", "cus_8812", SEPU_OPERATOR="sepu"))
     for given, expected in (
         ("--operator Ada", ["plan.set", "account.move", "account.set"]),

@@ -140,7 +140,7 @@ def test_a_private_key_sent_by_mistake(run: Run, pair: Pair, account_id: str) ->
 def test_a_key_pairs_files(run: Run, pair: Pair, tmp_path: Path) -> None:
     private = json.loads(Path(pair.private).read_text())
     public = json.loads(Path(pair.public).read_text())
-    assert stat.S_IMODE(Path(pair.private).stat().st_mode) == 0o600
+    assert [stat.S_IMODE(Path(file).stat().st_mode) for file in (pair.private, pair.public)] == [0o600, 0o644]
     assert public.items() <= private.items()
     assert jwk.JWK(**private).thumbprint() == public["kid"]
 

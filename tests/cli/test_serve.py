@@ -5,27 +5,30 @@ import os
 import pty
 import pwd
 import re
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, chdir, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, chdir, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import psutil
+import psycopg
 import pytest
-from tests.cli.running import assert_failed, lines, process
-from tests.cli.running import printed as json_of
+from tests.cli.running import assert_failed, invoke, lines, process
 from tests.curl import by_python
 from tests.harness.processes import STOP_SECONDS, running, until
 from tests.harness.serving import SEPU, free_port
 
+from sepu.cli.curls import curls as curls_of
 from sepu.database.embedded import embedded_postgres
 from sepu.database.migrate import migrate
 from sepu.database.opening import connect
+from sepu.errors import SepuError
 
 
 @pytest.fixture
@@ -107,6 +110,21 @@ def assert_it_serves_with_a_role_that_can_do_nothing_else(state_dir: Path) -> No
     assert set(found) == {("sepu_service", False, False)}
 
 
+def assert_the_console_has_a_role_that_can_only_read(state_dir: Path) -> None:
+    def read(reading: Callable[[], AbstractContextManager[psycopg.Connection]], *_: object) -> NoReturn:
+        with reading() as connection:
+            raise SepuError(connection.info.user)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("sepu.cli.console.create_console", read)
+        done = invoke("console", "--bind", f"unix:{state_dir}/c", "--state-dir", str(state_dir), SEPU_DATABASE_URL=None)
+    assert done.stderr == "sepu: sepu_console\n"
+
+
+def test_a_curl_finds_a_socket_from_any_directory() -> None:
+    assert {shlex.split(curl)[2] for curl in curls_of("unix:my http")} == {str(Path("my http").absolute())}
+
+
 @pytest.mark.parametrize("where", ["tcp", pytest.param("unix", marks=pytest.mark.slow)])
 def test_the_first_start_prints_a_key_and_curls_that_work(state_dir: Path, where: str) -> None:
     arguments = (
@@ -127,8 +145,9 @@ def test_the_first_start_prints_a_key_and_curls_that_work(state_dir: Path, where
 
         # The operator's commands work while it runs.
         account_id = str(usage[1]["accountId"])
-        beside = json_of(process("usage", account_id, "--json", "--state-dir", str(state_dir)))
-        assert [meter["committed"] for meter in beside["usage"]] == [1, 1]
+        beside = lines(process("charges", account_id, "--json", "--state-dir", str(state_dir)))
+        assert [charge["units"] for charge in beside] == [1, 1]
+        assert_the_console_has_a_role_that_can_only_read(state_dir)
 
     with chdir(state_dir.parent), serve(Path(state_dir.name), *arguments, stop=signal.SIGTERM) as printed_again:
         assert api_key not in printed_again

@@ -182,7 +182,7 @@ def test_a_probe_reads_what_has_changed_since_the_session_began(connection: Conn
 
 
 def test_db_check(own_url: str, role: str) -> None:
-    def checked() -> dict[tuple[str, str], tuple[str, str]]:
+    def checked() -> dict[tuple[str, str], tuple[str, str, str]]:
         done = invoke("db", "check", "--json", SEPU_DATABASE_URL=own_url)
         rows = [json.loads(line) for line in done.stdout.splitlines()]
         assert done.returncode == 1, "fsync is off in this run"
@@ -190,8 +190,8 @@ def test_db_check(own_url: str, role: str) -> None:
         with connect(make_conninfo(own_url, user=role)) as asked:  # as a node of a cluster is
             seen = {(one.setting, one.set_by) for one in _settings(own_state(asked), role, "a:1", asked.info.dbname)}
         assert seen == {(row["setting"], row["setBy"].replace('"', "")) for row in rows if row["role"] == role}
-        found = {(row["role"], row["setting"]): (row["value"], row["setBy"]) for row in rows}
-        assert {found.pop((each, "fsync")) for each in ("sepu", role)} == {("off", "the server")}
+        found = {(row["role"], row["setting"]): (row["value"], row["needed"], row["setBy"]) for row in rows}
+        assert {found.pop((each, "fsync")) for each in ("sepu", role)} == {("off", "on", "the server")}
         return found
 
     with connect(own_url) as owner:
@@ -201,13 +201,13 @@ def test_db_check(own_url: str, role: str) -> None:
         inherit(owner, role, "synchronous_commit", "false")
         owner.execute(sql.SQL("alter database {} set synchronous_commit = local").format(sql.Identifier(database)))
         assert checked() == {
-            ("sepu", "synchronous_commit"): ("local", f"database {database}"),
-            (role, "synchronous_commit"): ("false", f'role "{role}"'),
-            (role, "default_transaction_isolation"): ("SERIALIZABLE", f'role "{role}"'),
+            ("sepu", "synchronous_commit"): ("local", "on or remote_apply", f"database {database}"),
+            (role, "synchronous_commit"): ("false", "on or remote_apply", f'role "{role}"'),
+            (role, "default_transaction_isolation"): ("SERIALIZABLE", "read committed", f'role "{role}"'),
         }
         here = sql.SQL("in database {}").format(sql.Identifier(database)).as_string()
         inherit(owner, role, "synchronous_commit", "no", here)
-        assert checked()[role, "synchronous_commit"] == ("no", f'role "{role}" in database {database}')
+        assert checked()[role, "synchronous_commit"][::2] == ("no", f'role "{role}" in database {database}')
         inherit(owner, role, "synchronous_commit", "remote_apply", here)
         assert (role, "synchronous_commit") not in checked()
 
