@@ -13,10 +13,10 @@ from sepu.library.records import Records, Swatch, SwatchMatch, SwatchShare, is_i
 class NamedPalette(Collection[Swatch, SwatchMatch, SwatchShare]):
     """Your own colours with names; `match` and `name_image` work as in the library.
 
-    `colors`: at least one, as a mapping from names to colours in any form that `sepu.match` takes, as pairs of name and
-    colour, or as texts, each its own name. A pandas Series is a mapping. Names and colours may repeat; all are kept, in
-    order, and ties go to the first. `index`: as in `Palette`. Raises ColorError, which names the value that is not a
-    colour.
+    `colors`: at least one, as a mapping from names to colours in any form that `sepu.match` takes but the library's
+    names, as pairs of name and colour, or as texts, each its own name. A pandas Series is a mapping. Names and colours
+    may repeat; all are kept, in order, and ties go to the first. `index`: as in `Palette`. Raises ColorError, which
+    names the value that is not a colour.
     """
 
     attribution: tuple[str, ...] = ()
