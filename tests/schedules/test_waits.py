@@ -263,6 +263,13 @@ async def refused() -> SimulatedSession:
     raise OperationalError("too many connections")
 
 
+def test_a_worker_waits_for_its_first_session_only_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    with played(connected=False) as scene:
+        monkeypatch.setattr(scene.batcher, "_open_session", scene.loop.create_future)
+        scene.loop.run_until_complete(scene.batcher.open())
+        assert scene.loop.time() == limits.database.CONNECT_SECONDS
+
+
 def test_an_open_overflow_serves_while_the_first_session_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     with played() as scene:
         slow_once(scene)

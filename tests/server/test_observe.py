@@ -294,8 +294,18 @@ def test_a_killed_workers_counts_stay_and_its_state_goes(watched: Watched) -> No
         until(lambda: charge() == 200)
         until(all_are_counted)
         after = samples(metrics)
+    assert after["sepu_log_lines_dropped_total", ()] == 0
     counters = [key for key in before if not key[0].endswith(("_progress", "_workers", "_info"))]
     assert [key for key in counters if after[key] < before[key]] == []
+
+
+def test_a_new_worker_has_no_state_of_a_dead_one() -> None:
+    blocks = Blocks()
+    counts = blocks.counts(blocks.take())
+    counts.probed(True)
+    counts.looked_at_nodes({"one:5432": "silent"})
+    blocks.give_back(0)
+    assert (blocks.take(), blocks.read()[1], blocks.nodes()) == (0, ["unasked"], {})
 
 
 def test_the_metrics_are_served_whatever_happens_to_others_and_all_end_with_the_master(own_url: str) -> None:

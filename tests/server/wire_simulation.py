@@ -122,11 +122,13 @@ class Owner:
         self.trusted_proxies: tuple[Network, ...] = ()
         self.buffer = memoryview(bytearray(16 * 1024))
         self.alive = True
+        self.published = 0
         self.asked: list[Asked] = []
         self._at_once = at_once
         self._waiting: deque[Callable[[Reply, str], None]] = deque()
 
-    def connections_changed(self) -> None: ...
+    def connections_changed(self) -> None:
+        self.published = len(self.connections)
 
     def served(self) -> None: ...
 
@@ -419,6 +421,7 @@ class Simulation:
         over = reference.state == "over"
         found = (self.owner.asked, came, wire.closed, wire.eof or wire.closed)
         assert found == (reference.asked, expected, over, over or reference.state == "closing"), reference.state
+        assert self.owner.published == len(self.owner.connections)
         # It may be superfluous: the connection does not see what the kernel holds.
         assert len(set(continued)) == len(continued)
         assert set(due) <= set(continued) <= {n for n, each in enumerate(reference.messages) if each.expects}
