@@ -32,7 +32,8 @@ def console(owner_url: str, directory: Path, *options: str) -> Iterator[Console]
     """Runs the console on a migrated database, as the read-only role."""
     address = f"127.0.0.1:{free_port()}"
     environment = {**os.environ, "SEPU_DATABASE_URL": console_url(owner_url)}
-    command = [str(SEPU), "console", "--port", address.rpartition(":")[2], *options]
+    few_files = ("sh", "-c", 'ulimit -Sn 256 && exec "$@"', "sh")  # the console allows itself more
+    command = [*few_files, str(SEPU), "console", "--port", address.rpartition(":")[2], *options]
     log = directory / "console.log"
     with log.open("w") as output, running(command, env=environment, stdout=output, stderr=output) as process:
         found = Console("console", address, process, log, owner_url=owner_url)

@@ -1,6 +1,7 @@
 """The console's pages, as served."""
 
 import re
+import resource
 import socket
 import uuid
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from tests.harness.serving import SEPU
 from tests.keys import made_up_key
 from tests.server.test_webhooks import garbage
 
+from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.audit import audit, record_audit
 from sepu.admin.events import list_events
@@ -294,6 +296,8 @@ def test_a_page_that_takes_too_long_is_given_up(empty: Console, owner: psycopg.C
 def test_slow_clients_delay_nobody(seeded: Console) -> None:
     """More connections than a browser or a proxy opens, but fewer than half of the console's."""
     host, _, port = seeded.address.partition(":")
+    files, hard = resource.prlimit(seeded.process.pid, resource.RLIMIT_NOFILE)
+    assert files == min(limits.connections.OF_A_WORKER * 3 // 2 + 100, hard), "each waiting thread has another one"
     with ExitStack() as stack:
         slow = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(300)]
         for each in slow:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.harness.processes import completed
 
+from sepu import limits
 from sepu.cli.demo_account import DEMO_LIMITS, DEMO_PLAN, DEMO_REQUESTS_PER_MINUTE
 from sepu.cli.events import _COUNT_SECONDS
 from sepu.console.pages import DAILY_IS_OLD
@@ -65,8 +66,10 @@ def test_deadlines_end_one_before_the_other() -> None:
     assert requests.REQUEST_SECONDS + call + requests.ANSWER_SECONDS < workers.GRACEFUL_SECONDS
     # Each of these outlasts a webhook, a recovery, a back-off or a call.
     assert webhooks.ANSWER_SECONDS < webhooks.CLAIM_SECONDS / 2
-    assert embedded.START_SECONDS < embedded.LOCK_SECONDS
+    assert embedded.REPORT_SECONDS < 3 < embedded.START_SECONDS < embedded.LOCK_SECONDS
     assert retries.FIRST_BACK_OFF * 2**retries.DOUBLINGS < batches.UNANSWERED_SECONDS
+    assert 2 * limits.console.STATEMENT_SECONDS < requests.REQUEST_SECONDS, "a page with two slow reads tells why"
+    assert limits.retention.RESULTS <= 5000, "a prune's transaction takes less than a call waits for it"
     assert 10 * call < database.LOCK_HOLDER_SECONDS <= 60, "operators learn within a minute who blocks calls"
 
 

@@ -4,15 +4,18 @@ import logging
 import re
 import socket
 import time
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from unittest.mock import Mock
 
 import pytest
+from gunicorn.workers.gthread import ThreadWorker
 from tests.harness.processes import until
 from tests.harness.serving import Server, serving, until_closed, with_limits
 
+from sepu import limits
 from sepu.admin.keys import IssuedKey
 from sepu.server.gthread import GthreadWorker
 
@@ -25,22 +28,11 @@ GET = b"GET /healthz HTTP/1.1\r\nHost: sepu\r\n"
 POST = b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\nContent-Type: application/json\r\nIdempotency-Key: deadline-1\r\n"
 
 
-@pytest.fixture(scope="module")
-def uvloop(database_url: str) -> Iterator[Server]:
-    with serving("uvloop", database_url, workers=1, program=HURRIED, options=("--idle-seconds", "2")) as running:
+@pytest.fixture(scope="module", params=["uvloop", pytest.param("gthread", marks=pytest.mark.slow)])
+def server(request: pytest.FixtureRequest, database_url: str) -> Iterator[Server]:
+    options = "--idle-seconds", "2"
+    with serving(request.param, database_url, workers=1, program=HURRIED, options=options) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def gthread(database_url: str) -> Iterator[Server]:
-    with serving("gthread", database_url, workers=1, program=HURRIED, options=("--idle-seconds", "2")) as running:
-        yield running
-
-
-@pytest.fixture(params=["uvloop", pytest.param("gthread", marks=pytest.mark.slow)])
-def server(request: pytest.FixtureRequest) -> Server:
-    running: Server = request.getfixturevalue(request.param)
-    return running
 
 
 def stall(server: Server, start: bytes) -> bytes:
@@ -83,8 +75,9 @@ def test_a_request_that_does_not_end_is_refused(server: Server, issued: IssuedKe
 
 
 @pytest.mark.slow
-def test_the_second_request_has_a_time_of_its_own(gthread: Server) -> None:
-    with gthread.socket() as raw:
+@pytest.mark.parametrize("server", ["gthread"], indirect=True)
+def test_the_second_request_has_a_time_of_its_own(server: Server) -> None:
+    with server.socket() as raw:
         for _ in range(3):
             time.sleep(0.8)
             raw.sendall(GET + b"\r\n")
@@ -95,15 +88,18 @@ def test_the_second_request_has_a_time_of_its_own(gthread: Server) -> None:
         assert until_closed(raw, SOON).startswith(b"HTTP/1.1 408 ")
 
 
-def test_a_late_client_of_gthread_is_disconnected() -> None:
+def test_a_late_client_of_gthread_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ThreadWorker, "handle", lambda worker, _: [worker.murder_pending()])  # true: it stays open
+    monkeypatch.setattr(limits.requests, "REQUEST_SECONDS", -1.0)
     worker = GthreadWorker.__new__(GthreadWorker)  # a real one would need a server of its own
     for unread in (b"", bytes(1 << 20)):  # the second client reads nothing, and waiting for it would stop the worker
-        ours, theirs = socket.socketpair()
-        vars(worker).update(app=Mock(), pending_conns=[], _deadlines={Mock(sock=ours): 0.0})
+        silent, (ours, theirs) = Mock(timeout=0.0), socket.socketpair()
+        vars(worker).update(app=Mock(), pending_conns=deque([silent]), poller=Mock(), nr_conns=1, _deadlines={})
         with ours, theirs:
             if unread:
                 ours.send(unread, socket.MSG_DONTWAIT)
-            worker.murder_pending()
+            assert worker.handle(Mock(sock=ours))
+            silent.close.assert_called_once()
             assert unread or until_closed(theirs, SOON).startswith(b"HTTP/1.1 408 ")
             with pytest.raises(BrokenPipeError):
                 ours.send(b"x", socket.MSG_DONTWAIT)

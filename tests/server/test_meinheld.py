@@ -99,7 +99,7 @@ def test_it_serves_requests_on_one_connection_and_a_slow_reader_holds_nobody_up(
 
 @pytest.mark.parametrize(
     ("settings", "reason"),
-    [({"bind": "127.0.0.1:0"}, "unix socket only"), ({"timeout": meinheld.MIN_TIMEOUT - 1}, "needs a timeout of")],
+    [({"bind": "127.0.0.1:0"}, "unix socket only"), ({"timeout": 2}, "needs a timeout of")],
 )
 def test_it_refuses_settings_that_are_not_safe(settings: dict[str, Any], reason: str) -> None:
     cfg = Config()
@@ -112,6 +112,14 @@ def test_it_refuses_settings_that_are_not_safe(settings: dict[str, Any], reason:
 def test_it_refuses_an_inherited_tcp_socket() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, pytest.raises(RuntimeError, match="unix socket only"):
         meinheld.MeinheldWorker.init_process(cast("Any", SimpleNamespace(sockets=[listener])))
+
+
+@pytest.mark.parametrize(("hard", "size"), [(4096, 4096), (10**9, 65536), (resource.RLIM_INFINITY, 65536)])
+def test_its_table_of_descriptors_stays_small(hard: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_to: list[object] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, to: set_to.append(to))
+    assert (meinheld._settle_descriptor_limit(), set_to) == (size, [(size, hard)])
 
 
 def test_it_says_how_to_install_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

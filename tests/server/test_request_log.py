@@ -56,8 +56,8 @@ def line(number: int = 0) -> tuple[str, Reply, str, Credential, float, str]:
     )
 
 
-def record(message: str) -> logging.LogRecord:
-    return logging.makeLogRecord({"name": "x", "levelname": "INFO", "msg": message})
+def record(message: str, **fields: float) -> logging.LogRecord:
+    return logging.makeLogRecord({"name": "x", "levelname": "INFO", "msg": message, **fields})
 
 
 def test_the_master_is_not_stopped_by_a_log_that_nobody_reads(full_pipe: tuple[int, int]) -> None:
@@ -153,6 +153,8 @@ def test_a_terminal_gets_text_and_anything_else_json(pipe: tuple[int, int]) -> N
     wrong = error("invalid_rgb", pointer="/colors/1/g")
     RequestLog("text", descriptor=writing).request(request_id, wrong, *asked[2:])
     assert b" 422 /v1/match 1.2 ms invalid_rgb /colors/1/g bbbb" in os.read(reading, 4096)
+    RequestLog("text", descriptor=writing).emit(record("at a time", created=1_804_172_767.0))
+    assert os.read(reading, 4096).startswith(b"2027-03-04 15:06:07 [")
     RequestLog("json", requests=False, descriptor=writing).request(*line())
     os.set_blocking(reading, False)
     with pytest.raises(BlockingIOError):

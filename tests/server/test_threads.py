@@ -4,6 +4,7 @@ import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import psycopg
 import pytest
@@ -11,6 +12,7 @@ from tests.harness.processes import until
 from tests.harness.serving import needs_meinheld, serving
 
 from sepu.admin.keys import IssuedKey
+from sepu.server import gunicorn
 
 STOP_SECONDS = 15  # on a busy machine
 THREADED = ["gthread", pytest.param("meinheld", marks=[pytest.mark.slow, needs_meinheld])]
@@ -48,6 +50,18 @@ def test_a_worker_ends_with_its_event_loop(
         log = server.log.read_text()
     assert f"the ledger's event loop failed: {error}" in log
     assert "telltale" not in log
+
+
+@pytest.mark.parametrize("worker", ["uvloop", "gthread"])
+def test_a_worker_can_do_without_batches(worker: gunicorn.Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = gunicorn.Server.__new__(gunicorn.Server)  # a running one does not show its setting
+    settings = gunicorn.Settings("", 1, worker, "", batches=False)
+    vars(server).update(_settings=settings, _counts=None, _service=None, observers=None)
+    made = Mock()
+    for name in ("Batcher", "BatcherThread", "asyncio", "create_app"):
+        monkeypatch.setattr(gunicorn, name, made)
+    server.load()
+    assert made.call_args_list[0].kwargs["batches"] is False
 
 
 @needs_meinheld
