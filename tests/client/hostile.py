@@ -321,9 +321,9 @@ def _options(way: str, at: Any) -> dict[str, Any]:
         "plain": {"base_url": f"http://{local}"},
         "TLS": {"base_url": f"https://{local}", "ssl_context": trusted},
         "Unix": {"base_url": f"unix:{at}"},
-        "proxy": {"base_url": "http://127.0.0.1:9", "proxy": f"http://{local}"},
-        "CONNECT": {"base_url": "https://127.0.0.1:9", "proxy": f"http://{local}", "ssl_context": trusted},
-        "TLS proxy": {"base_url": "https://127.0.0.1:9", "proxy": f"https://{local}", "ssl_context": trusted},
+        "proxy": {"base_url": "http://service.example:9", "proxy": f"http://{local}"},
+        "CONNECT": {"base_url": "https://service.example:9", "proxy": f"http://{local}", "ssl_context": trusted},
+        "TLS proxy": {"base_url": "https://service.example:9", "proxy": f"https://{local}", "ssl_context": trusted},
     }
     return options[way]
 

@@ -121,7 +121,7 @@ def test_a_match_is_refused_as_the_service_would(colors: list[tuple[float, ...]]
 def test_each_name_of_css_is_the_colour_that_the_library_takes_it_for() -> None:
     names = name2val_map.keys() - {"transparent"}
     assert len(names) == 148
-    for name in names:
+    for name in names | {name.upper() for name in names}:
         try:
             expected = parse_color(name, sepu.load().named(name))
         except sepu.ColorError as error:

@@ -1,6 +1,7 @@
 """Every call ends by its deadline, wherever and however the other side stalls, on each way to the service."""
 
 import asyncio
+import select
 import socket
 import threading
 import time
@@ -57,7 +58,13 @@ def cases() -> Iterator[tuple[str, str, list[Step]]]:
             yield way, name, [*steps, drip]
 
 
-def test_a_call_ends_by_its_deadline_and_leaves_nothing_open(open_client: Open) -> None:
+@pytest.mark.parametrize("has_poll", [True, False])
+def test_a_call_ends_by_its_deadline_and_leaves_nothing_open(
+    open_client: Open, monkeypatch: pytest.MonkeyPatch, has_poll: bool
+) -> None:
+    if not has_poll:  # as on Windows
+        monkeypatch.delattr(select, "poll")
+
     def fault(case: tuple[str, str, list[Step]]) -> str | None:
         way, what, steps = case
         with listening(way, steps) as peer:

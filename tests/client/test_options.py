@@ -1,6 +1,7 @@
 """What users of other HTTP clients expect: options of one call, a hook for each attempt, a wrapped transport."""
 
 import asyncio
+import itertools
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -48,9 +49,9 @@ def test_a_client_with_other_options_uses_the_same_connections() -> None:
         client.with_options(headers={}).library()
         assert (other._timeout, other._deadline, client._timeout, client._deadline) == (1, 2, 10, 25)
         assert client.with_options(timeout=86400)._timeout == 86400
-        for wrong in (0, 86400.001, "1"):
-            with pytest.raises(ValueError, match="^timeout is more than 0 seconds"):
-                client.with_options(timeout=wrong)  # type: ignore[arg-type]
+        for option, wrong in itertools.product(("timeout", "deadline"), (0, float("nan"), 86400.001, "1")):
+            with pytest.raises(ValueError, match=f"^{option} is more than 0 seconds"):
+                client.with_options(**{option: wrong})  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="^'Host' is not a header"):
             client.with_options(headers={"Host": "a"})
         other.close()
@@ -63,6 +64,13 @@ def test_a_client_with_other_options_uses_the_same_connections() -> None:
         (False, False, False),
     ]
     assert peer.connections == 1
+
+
+def test_no_client_guesses_a_scale(open_client: Open) -> None:
+    with open_client("http://127.0.0.1:9", SECRET, deadline=0.1) as client:
+        for match in (client.match, client.match_many):
+            with pytest.raises(ValueError, match="pass scale=1"):
+                match([(0.8, 0.2, 0.1)])
 
 
 def test_async_clients_of_one_have_their_turns_together() -> None:

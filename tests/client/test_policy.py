@@ -68,6 +68,7 @@ EARLY = Answer(425, {}, b"too early")
 TIMED_OUT = Answer(408, {}, b"<html>request time-out")
 TOO_MANY = Answer(429, {"retry-after": "2"}, b'{"message":"API rate limit exceeded"}')
 INVALID = Answer(99, {}, b"")  # counts as 5xx (RFC 9110, 15)
+NO_TUNNEL = Lost("the proxy answered 429 to CONNECT", unsent=True, retry_after=3)
 
 PASSING = [BUSY, BROKEN, SLOW, RUNNING, LIMITED, LOST, GATEWAY, EARLY, TIMED_OUT, TOO_MANY, INVALID]
 FOREIGN = [
@@ -152,7 +153,7 @@ def test_an_error_has_the_answers_status_code_and_id() -> None:
 
 
 @given(
-    st.lists(st.sampled_from(PASSING), max_size=6),
+    st.lists(st.sampled_from([*PASSING, NO_TUNNEL]), max_size=6),
     st.sampled_from([GOOD, *FINAL]),
     st.floats(0, 1),
 )
@@ -163,7 +164,7 @@ def test_what_passes_is_repeated_until_an_end(passing: list[Answer | Lost], end:
     assert result.idempotency_key == "the-one-key"
     assert fake.waits[0] == 0
     for number, (outcome, wait) in enumerate(zip(passing, fake.waits[1:], strict=True)):
-        asked = int(outcome.headers.get("retry-after", "0")) if isinstance(outcome, Answer) else 0
+        asked = int(outcome.headers.get("retry-after", 0)) if isinstance(outcome, Answer) else outcome.retry_after or 0
         assert wait == pytest.approx(asked + fraction * min(8, 0.25 * 2**number))
         assert wait >= asked
 

@@ -116,6 +116,8 @@ def test_refused_and_lost_answers() -> None:
                 client.with_options(deadline=1).search("tao hong")
             assert raised.value.retry_after == 30
         assert client.search("tao hong").results == (results.Color("fei-hong", SCARLET.name, "#C83C23", "verified"),)
+    with pytest.raises(Error, match="the client is closed"):
+        client.usage()
     assert fake.charged == {"color_match": 1, "color_search": 1}
 
 
@@ -123,6 +125,9 @@ def test_a_client_for_asyncio() -> None:
     async def match() -> str:
         fake = FakeService(match=lambda rgb: [replace(SCARLET, delta_e=rgb.r)])
         async with fake.async_client() as client:
-            return str((await client.match([(5, 0, 0)])).results[0].matches[0].delta_e)
+            found = await client.match([(5, 0, 0)])
+        with pytest.raises(Error, match="the client is closed"):
+            await client.usage()
+        return str(found.results[0].matches[0].delta_e)
 
     assert asyncio.run(match()) == "5.0"
