@@ -70,6 +70,9 @@ def test_a_match(run: Run) -> None:
     ]
     assert again == [False, True]
     assert ": 3 of 2000 units, 1997 remain" in run("usage").stdout
+    rows = run("match", "#fff", "--top", "3", "--format", "jsonl").stdout.splitlines()
+    of_the_answer = {"datasetVersion", "usage", "replayed", "requestId", "idempotencyKey"}
+    assert [len(of_the_answer & json.loads(row).keys()) for row in rows] == [5, 0, 0]
 
 
 def table(text: str, form: str) -> list[dict[str, Any]]:
@@ -120,6 +123,7 @@ def test_numbers_are_read_as_sepu_match_reads_them(run: Run, color: tuple[str, .
 def test_a_search(run: Run) -> None:
     found = run("search", "tao", "hong", COLUMNS="80").stdout
     assert found == "#F47983  桃红  táo hóng  Peach Blossom Pink  verified\n"
+    assert run("search", "hong").stdout.count("\n") == 10
     missed = run("search", "qqqqqq")
     assert (missed.returncode, missed.stdout) == (0, "")
     assert missed.stderr.startswith("Nothing found by 'qqqqqq'. Try ")

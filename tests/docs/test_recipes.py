@@ -35,8 +35,10 @@ django.setup()
 
 def test_the_views_pass_the_tests_of_their_page(tmp_path: Path) -> None:
     """In one pytest for both frameworks, as a reader would run it."""
+    text = VIEWS.read_text("utf-8")
+    assert len(re.findall(r"Client\(os.*, deadline=5\)", text)) == 2  # less than a server's request timeout
     find_spec("django") or missing("django is not installed: make recipes")
-    blocks = re.findall(r"^```python\n(.*?)^```$", VIEWS.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     for name, code in zip(("app", "test_app", "views", "test_views"), blocks, strict=True):
         (tmp_path / f"{name}.py").write_text(code)
     (tmp_path / "conftest.py").write_text(DJANGO)
