@@ -165,7 +165,7 @@ def not_of_purpose(connection: psycopg.Connection) -> list[OpenRight]:
         rights[role].add((right[0], right[1], right[2]))
     found = []
     for role, what, remedy in statements.run(connection, "read_memberships", roles=list(purposes)):
-        del rights[role]  # it may do everything
+        rights.pop(role, None)  # it may do everything; a role may be named for several memberships
         found.append(_of_ledger(role, what, "granted", "revoked", remedy))
     for role, purpose in purposes.items():
         needed = _needed(purpose, rights[owner])
