@@ -19,7 +19,7 @@ from tests.harness.serving import free_port
 
 from sepu import limits
 from sepu.database.hosts import Hosts, SettingsError
-from sepu.database.opening import DatabaseError, connect
+from sepu.database.opening import DatabaseError, connect, database
 from sepu.metering.failure import report_failure
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import SessionLost
@@ -157,6 +157,7 @@ def test_a_host_that_says_nothing_takes_no_time_of_the_next(
         ("host=a password=my s3cret=1", "where a value with spaces has quotes"),
         ("postgresql://sepu:s3cret@s3cret@a/", "%40"),
         ("postgresql://sepu:s3cret/s3cret@a/", "%40"),
+        ("postgresql://a/?connect_timeout=inf", "connect_timeout"),
     ],
 )
 def test_an_error_names_what_is_wrong_and_no_secret(url: str, named: str, service: Path) -> None:
@@ -180,10 +181,20 @@ def test_a_service_file_may_be_in_the_place_that_libpq_knows(service: Path, monk
     assert settings("service=sepu")["host"] == "a,b"
 
 
-def test_a_service_file_that_is_a_pipe_is_refused(service: Path) -> None:
+def test_a_service_file_that_is_a_pipe_is_refused(service: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(service)
-    with pytest.raises(SettingsError, match="PGSERVICEFILE"):
-        Hosts("postgresql:///?service=sepu").conninfo()
+    for url in ("postgresql:///?service=sepu", "postgresql://"):
+        with pytest.raises(SettingsError, match="PGSERVICEFILE"):
+            Hosts(url).conninfo()
+        monkeypatch.setenv("PGSERVICE", "sepu")
+
+
+def test_no_command_waits_for_a_locked_schema(own_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sepu.database.opening._SCHEMA_SECONDS", 0.3)
+    with connect(own_url) as holder:
+        holder.execute("set idle_in_transaction_session_timeout = '5s'; begin; lock table sepu.migration")
+        with pytest.raises(DatabaseError, match="cannot be reached"), database(own_url, tmp_path):
+            pass
 
 
 ESCAPE = "a password in SEPU_DATABASE_URL or --database-url must have @ as %40 and / as %2F"

@@ -119,9 +119,11 @@ def test_a_second_migrator_waits_and_finds_it_done(session: OpenSession) -> None
         waiting = threads.submit(migrate, second)
         while not session().execute("select from pg_locks where locktype = 'advisory' and not granted").fetchall():
             assert not waiting.done()
+        holders = statements.run(session(), "list_lock_holders").fetchall()
         assert migrate(first) == NAMES
         first.execute("commit")
         assert waiting.result() == []
+    assert [pid for pid, *_ in holders] == [first.info.backend_pid], "and not who waits"
 
 
 def test_all_or_nothing(empty: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,8 +158,11 @@ def test_a_database_of_other_migrations_is_refused(
 
 
 def test_a_new_migration_is_applied_before_the_functions(empty: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And again after a deadlock."""
     migrate(empty)
-    new = statements.Script("9999_new.sql", "create table sepu.new (id integer)")
+    empty.execute("create sequence public.attempt")
+    deadlock = "do $$ begin if nextval('public.attempt') = 1 then raise deadlock_detected; end if; end $$"
+    new = statements.Script("9999_new.sql", f"create table sepu.new (id integer); {deadlock}")
     the_migrations(monkeypatch, *statements.migrations(), new)
     the_functions(
         monkeypatch,

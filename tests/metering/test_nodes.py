@@ -1,6 +1,7 @@
 """When workers and commands look at the nodes of a Citus cluster, and what comes of it. tests/citus has real nodes."""
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any, LiteralString
@@ -75,10 +76,12 @@ def test_nodes_are_looked_at_again_in_time_and_a_silent_one_spoils_no_other(
 
 def test_a_statement_ends_when_a_node_is_silent_twice_in_a_row(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [nodes.NO_ANSWER, nodes.NO_ANSWER, (True, "t"), nodes.NO_ANSWER]
-    monkeypatch.setattr("sepu.database.connection._SLOW_SECONDS", 0.0)
+    looks: dict[float, Any] = {}
+    monkeypatch.setattr("sepu.database.connection._SLOW_SECONDS", 0.2)
     monkeypatch.setattr(nodes, "other_nodes", lambda _: ["silent:1"])
-    monkeypatch.setattr(nodes.NodeConnection, "ask", lambda *_: answers.pop())
+    monkeypatch.setattr(nodes.NodeConnection, "ask", lambda *_: looks.setdefault(time.monotonic(), answers.pop()))
     with connect(empty_url) as connection, pytest.raises(NodeSilentError, match="silent:1"):
         connection.execute("select pg_sleep(9)")
     monkeypatch.undo()  # the fixture's own statement may be slow
     assert answers == []
+    assert max(looks) - min(looks) >= 3 * 0.2

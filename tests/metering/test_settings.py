@@ -206,8 +206,9 @@ def test_db_check(own_url: str, role: str) -> None:
             (role, "default_transaction_isolation"): ("SERIALIZABLE", "read committed", f'role "{role}"'),
         }
         here = sql.SQL("in database {}").format(sql.Identifier(database)).as_string()
-        inherit(owner, role, "synchronous_commit", "no", here)
-        assert checked()[role, "synchronous_commit"][::2] == ("no", f'role "{role}" in database {database}')
+        for off in ("no", "0"):
+            inherit(owner, role, "synchronous_commit", off, here)
+            assert checked()[role, "synchronous_commit"][::2] == (off, f'role "{role}" in database {database}')
         inherit(owner, role, "synchronous_commit", "remote_apply", here)
         assert (role, "synchronous_commit") not in checked()
 
