@@ -188,6 +188,7 @@ def test_after_the_last_attempt_it_is_dead_until_retried(events: Events) -> None
     assert (retried["state"], retried["attempts"], retried["lastError"]) == ("due", 0, None)
     assert events.deliver() == ""
     assert printed(events.run("events", "retry", dead["eventId"], "--json")) == {"due": 1}
+    assert [event.state for event in list_events(events.connection)] == ["due"], "though it was delivered"
     assert events.deliver() == ""
     assert events.hooks.ids == [dead["eventId"]] * 4
     assert events.status() == {"due": 0, "dead": 0, "oldestDueSeconds": 0}

@@ -43,6 +43,15 @@ def test_what_is_wrong_is_told(connection: Connection, customer: Customer, wrong
     assert list(list_adjustments(connection, account_id=customer.account_id)) == []
 
 
+def test_an_id_belongs_to_one_adjustment(connection: Connection, customer: Customer) -> None:
+    given: dict[str, Any] = {"kind": "grant", "meter": "color_match", "units": 5, "period": MARCH}
+    given |= {"account_id": customer.account_id, "reason": "Fair"}
+    given["adjustment_id"] = adjust_usage(connection, **given).id
+    for other in ({"kind": "credit"}, {"meter": "color_search"}, {"units": 6}, {"period": "2031-04"}):
+        with pytest.raises(SepuError, match="is that of another grant or credit"):
+            adjust_usage(connection, **given | other)
+
+
 def test_a_grant_waits_for_a_charge_and_a_charge_for_a_grant(
     session: OpenSession, connection: Connection, make_customer: MakeCustomer, held_up: HeldUp
 ) -> None:
