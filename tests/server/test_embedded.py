@@ -197,13 +197,25 @@ def test_what_cannot_be_used_is_refused(made: Path, prepare: Callable[[Path], Pa
     assert {*made.rglob("*")} <= before
 
 
+@pytest.mark.parametrize("name", ["lock", "users", "postgres.log"])
+def test_a_link_in_the_place_of_a_file_is_refused(made: Path, name: str) -> None:
+    (made / name).symlink_to((made / name).rename(made.parent / "elsewhere"))
+    with pytest.raises(StartError, match="levels of symbolic links"), embedded_postgres(made):
+        pass
+
+
 def test_its_keeper_starts_it_again_after_a_crash(made: Path, caplog: pytest.LogCaptureFixture) -> None:
     with embedded_postgres(made) as url:
         keep = keeper(made)
         with connect(url) as connection:
             connection.execute("create table kept as select 42 as answer")
         keep()
+        with pytest.MonkeyPatch.context() as patched:  # another process starts it before the keeper has the lock
+            looks = iter([False, True])
+            patched.setattr(cluster.Cluster, "is_alive", lambda _: next(looks))
+            keep()
         assert caplog.records == []
+        log = (made / "postgres.log").read_bytes()
 
         def is_kept() -> bool:
             keep()
@@ -215,6 +227,7 @@ def test_its_keeper_starts_it_again_after_a_crash(made: Path, caplog: pytest.Log
             os.kill(postmaster(made), signal.SIGKILL)
             until(is_kept, seconds=60)
         assert "is restarted" in caplog.text
+        assert (made / "postgres.log").read_bytes().startswith(log), "it may say why"
     assert not running(made)
 
 
@@ -378,7 +391,8 @@ def test_no_signal_interrupts_the_clean_up(made: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr("sepu.database.embedded.is_last", signalled)
     with pytest.raises(SystemExit, match="143"), embedded_postgres(made):
-        pass
+        handlers = {signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)}
+    assert len(handlers) == 1, "each ends it alike"
     assert not running(made)
 
 
@@ -487,6 +501,9 @@ def test_the_day_on_which_the_service_moved_is_not_overwritten(tmp_path: Path) -
     (tmp_path / "moved").write_text("2026-01-31\n")
     mark_moved(tmp_path)
     assert (tmp_path / "moved").read_text() == "2026-01-31\n"
+    (tmp_path / "moved").unlink()
+    (tmp_path / "moved").symlink_to("nowhere/moved")
+    mark_moved(tmp_path)  # cannot write there, and does not raise
 
 
 @pytest.mark.slow
