@@ -29,7 +29,7 @@ SCRIPT = Path(__file__).parents[2] / "deploy" / "postgres" / "close-public.sh"
 PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
 # By the rows of the page's table: statements that every role with a "no" there is refused.
 REFUSED = {
-    "read hashes of keys, or stored responses (service: by replays of a key whose hash it has seen)": (
+    "read hashes of keys, or stored responses (service: only by replay, with a key whose hash it has seen)": (
         "select key_hash from sepu.api_key",
         "select body from sepu.stored_result",
         "select * from sepu.stored_result",
