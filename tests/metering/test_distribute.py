@@ -62,8 +62,9 @@ def test_all_is_distributed_once_and_keeps_no_plan(connection: Connection, monke
         for _ in range(2):
             connection.execute(statements.distribution())
         assert statements.run(connection, "read_undistributed").fetchall() == []
-        connection.execute("update pg_dist_partition set repmodel = 's' where logicalrelid = 'sepu.plan'::regclass")
-        assert statements.run(connection, "read_undistributed").fetchall() == [("plan",)], "it is on one node only"
+        with connection.transaction(force_rollback=True):  # it is on one node only
+            connection.execute("update pg_dist_partition set repmodel = 's' where logicalrelid = 'sepu.plan'::regclass")
+            assert statements.run(connection, "read_undistributed").fetchall() == [("plan",)]
         custom = connection.execute(
             "select proname from pg_proc where 'plan_cache_mode=force_custom_plan' = any (proconfig)"
         ).fetchall()

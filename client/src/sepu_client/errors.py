@@ -134,7 +134,7 @@ class RequestInProgressError(ApiError):
 
 
 class RequestTimeoutError(ApiError):
-    """The error for 408 or 425: the service did not process the request, which arrived too slowly or too early."""
+    """The error for 408 or 425: the request arrived too slowly or too early."""
 
     retryable = True
 
