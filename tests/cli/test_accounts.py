@@ -20,6 +20,7 @@ from tests.keys import admitted, holder_of, made_up_key
 from sepu.admin import accounts, erase
 from sepu.admin.keys import IssuedKey, change_key, issue_key
 from sepu.cli.output import safe_message
+from sepu.database import statements
 
 NAME = "Silk & Co. 丝绸"
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -348,6 +349,9 @@ def test_an_account_is_erased_when_the_operator_says_so(run: Run, connection: ps
     shown = printed(run("account", "show", account_id, "--json"))
     assert (shown["status"], shown["name"]) == ("erased", None)
     assert_failed(run("account", "reactivate", account_id), "or it was erased")
+    unused = created(run)["accountId"]
+    statements.run(connection, "erase_account", account_id=unused)  # and then it was interrupted
+    assert printed(run("account", "erase", unused, "--yes", "--json"))["keys"] == 1
     fields(run("plan", "delete", "standard"))
     bill = [(each["toBill"], each["limit"]) for each in lines(run("export-usage", month, "--draft", "--json"))]
     assert bill == [(1900, 2000), (0, 1000)], "the bill outlives the plan"

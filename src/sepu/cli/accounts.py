@@ -261,7 +261,7 @@ def erase(connection: Connection, account_id: str, yes: bool) -> Fields:
     first: afterwards nothing connects them with the customer. May be stopped and repeated with the account's own id.
     """
     bills = last_bill(connection, account_id)
-    external_id = bills[-1].external_id
+    external_id = bills[-1].external_id if bills else None  # if an erasure was interrupted
     for bill in bills:
         units = ", ".join(f"{used.to_bill} of {used.meter}" for used in bill.usage)
         note(f"to bill for {bill.usage[0].period}, external id {external_id or '-'}: {units}")
