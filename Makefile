@@ -320,7 +320,7 @@ release: serving  ## build data/release from data/facts, and everything that is 
 	$(MAKE) --no-print-directory answers pictures
 	$(BIN)/python -m tests.docs.examples
 
-prove-index: build  ## compare answers by an index with a full search, for each 8-bit colour
+prove-index: build  ## compare answers by an index with those without it, for each 8-bit colour
 	@$(BIN)/python -m tests.core.prove_index
 
 prove-match: build  ## compare the text of matches with Python's, for each 8-bit colour and each rounding tie

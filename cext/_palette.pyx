@@ -290,9 +290,9 @@ def srgb_to_lab(rgb, *, scale=None):
     """Converts sRGB colours to CIE L*a*b* (D65, 2-degree observer).
 
     `rgb`, `scale`: as for `Palette.nearest_batch`, without alpha. Returns float64 (..., 3): L* (0 to 100), a* and b*.
-    Raises ValueError for any other shape and for a channel that is NaN, infinite or out of range, and TypeError for
-    values that are neither real numbers nor HEX strings. Source: IEC 61966-2-1 and CIE 15, with the white point of
-    sRGB.
+    Raises ValueError for any other shape, for a channel that is NaN, infinite or out of range, and for strings that are
+    not HEX; TypeError for other values that are not real numbers. Source: IEC 61966-2-1 and CIE 15, with the white
+    point of sRGB.
     """
     array = read_rgb(rgb, scale)
     cdef const double[:, ::1] rows = as_rows(array)
@@ -444,7 +444,7 @@ cdef class Palette:
     Finds which of a fixed set of colours are nearest to any sRGB or L*a*b* colour, exactly as a full scan would.
 
     `rgb`: one or more sRGB colours, as for `nearest_batch`, without alpha; or `lab`: their L*a*b* values (D65), L* from
-    0 to 100, a* and b* from -256 to 256. Raises ValueError otherwise.
+    0 to 100, a* and b* from -256 to 256. Raises ValueError or TypeError otherwise.
 
     `difference`: "ciede2000"; "cie76"; "cie94", for graphic arts, with the palette's colour as the standard; "hyab", in
     L*a*b*; or "oklab", the Euclidean distance in OKLab, for `rgb` only.
@@ -674,7 +674,8 @@ cdef class Palette:
 
         Returns positions in the palette, intp (..., k), and differences, float64 (..., k). Raises ValueError for any
         other shape, for other types without `scale`, for a channel outside the scale, for L*a*b* outside -1e12 to 1e12,
-        and for k outside 1 to size; TypeError for values that are neither real numbers nor HEX. Releases the GIL.
+        for k outside 1 to size, and for texts that are not HEX; TypeError for other values that are not real numbers.
+        Releases the GIL.
         """
         self.check_k(k)
         threads = count_threads(threads)

@@ -92,6 +92,9 @@ def test_how_values_are_written(own_url: str, monkeypatch: pytest.MonkeyPatch) -
             assert shown["name"] == "桃红"
             assert shown["expiresAt"].endswith("Z")
             assert json.loads(run("history", made["accountId"], "--json").splitlines()[0])["at"].endswith("Z")
+        for _ in range(2):  # psycopg would prepare a statement that comes six times, and the next session has its name
+            with connect(pooled) as session:
+                assert [session.execute("select 1").fetchone() for _ in range(7)] == [(1,)] * 7
 
 
 def test_no_session_is_opened_behind_statements_that_wait_for_a_silent_standby() -> None:

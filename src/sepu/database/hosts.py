@@ -84,7 +84,8 @@ class Hosts:
         Raises:
             psycopg.OperationalError: no host that accepts writes answers in time.
         """
-        connection = kind.connect(self.conninfo(), autocommit=True)
+        # Prepares nothing: behind PgBouncer in transaction mode, another session may have the statement, or its name.
+        connection = kind.connect(self.conninfo(), autocommit=True, prepare_threshold=None)
         self._remember(connection)
         return connection
 

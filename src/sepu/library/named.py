@@ -15,8 +15,8 @@ class NamedPalette(Collection[Swatch, SwatchMatch, SwatchShare]):
 
     `colors`: at least one, as a mapping from names to colours in any form that `sepu.match` takes but the library's
     names, as pairs of name and colour, or as texts, each its own name. A pandas Series is a mapping. Names and colours
-    may repeat; all are kept, in order, and ties go to the first. `index`: as in `Palette`. Raises ColorError, which
-    names the value that is not a colour.
+    may repeat; all are kept, in order, and ties go to the first. `index`: as in `Palette`. Raises ColorError for text
+    or numbers that are not a colour, and names them; TypeError for other values.
     """
 
     attribution: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class NamedPalette(Collection[Swatch, SwatchMatch, SwatchShare]):
         return self._numbers
 
     def named(self, name: str) -> Records[Swatch]:
-        """Returns the colours with exactly this name, or else those whose name differs in case or accents only."""
+        """Returns the colours with this name, or else those that differ in case, accents, width or punctuation only."""
         found = super().named(name)
         return Records(record for record in found if record.name == name) or found
 

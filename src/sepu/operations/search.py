@@ -19,7 +19,7 @@ _WHITE_SPACE = (
 _PARAMETERS = frozenset({"q", "limit"})
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")  # RFC 3986, 2.1
 _LIMIT_LEFT_OUT = [str(limits.inputs.MAX_LIMIT)]
-_LIMIT = re.compile(r"[1-9]|10", re.ASCII)
+_NUMBER = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
 
 
 class SearchInput(msgspec.Struct, frozen=True):
@@ -54,8 +54,8 @@ def parse_search(query: str) -> SearchInput:
         case _:
             raise InputError("invalid_q", "/q")
     match given.get("limit", _LIMIT_LEFT_OUT):
-        case [digits] if _LIMIT.fullmatch(digits):
-            return SearchInput(q, int(digits))
+        case [digits] if _NUMBER.fullmatch(digits) and (limit := int(digits)) <= limits.inputs.MAX_LIMIT:
+            return SearchInput(q, limit)
         case _:
             raise InputError("invalid_limit", "/limit")
 
