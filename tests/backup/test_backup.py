@@ -456,6 +456,28 @@ def test_a_gap_in_the_archive_ends_no_recovery_in_silence(first: Cluster, second
         assert "promoted already" in replayed(second, archive).stderr
 
 
+@pytest.mark.parametrize(
+    ("replayed", "newest", "state"),
+    [
+        ("0/2000000", "000000010000000000000002", "0000000000000002"),
+        ("0/2000001", "000000010000000000000002", "all"),
+        ("1/0", "000000010000000100000000", "0000000100000000"),
+        ("1/1", "000000020000000100000000", "all"),
+    ],
+)
+def test_a_segment_is_replayed_once_a_byte_of_it_is(
+    connection: Connection, replayed: str, newest: str, state: str
+) -> None:
+    _, _, statement = (ROOT / "deploy" / "check-replayed.sh").read_text().partition("<<'SQL'\n")
+    given = {"pg_last_wal_replay_lsn()": f"pg_lsn '{replayed}'", ":'newest'": f"'{newest}'"}
+    given |= {"pg_is_in_recovery()": "true", "pg_get_wal_replay_pause_state()": "''"}
+    for asked, answer in given.items():
+        statement = statement.replace(asked, answer)
+    row = connection.execute(statement.partition("\nSQL\n")[0].encode()).fetchone()
+    assert row is not None
+    assert row[0] == state
+
+
 def test_the_archive_command_survives_its_own_crash(tmp_path: Path) -> None:
     segment, copy = tmp_path / "segment", tmp_path / "copy"
     segment.write_bytes(bytes(1 << 20) + b"WAL")

@@ -345,6 +345,9 @@ def test_an_account_is_erased_when_the_operator_says_so(run: Run, connection: ps
     assert [each["accountId"] for each in lines(run("account", "list", "--status", "erased", "--json"))] == [account_id]
     bill = [(each["accountId"], each["toBill"]) for each in lines(run("export-usage", month, "--draft", "--json"))]
     assert bill == [(account_id, 1900), (account_id, 0)]
+    connection.execute("update sepu.account set created_at = '2026-01-01' where account_id = %s", (account_id,))
+    before = f"{datetime.now(UTC).replace(day=1) - timedelta(days=1):%Y-%m}"
+    assert lines(run("export-usage", before, "--draft", "--json")) == [], "it used nothing then"
     assert_failed(run("account", "show", "cus_1"), "there is no account 'cus_1'")
     shown = printed(run("account", "show", account_id, "--json"))
     assert (shown["status"], shown["name"]) == ("erased", None)

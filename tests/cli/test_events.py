@@ -311,6 +311,18 @@ def test_what_is_being_sent_at_a_stop_is_recorded(events: Events, program: list[
     assert events.all_delivered()
 
 
+def test_an_answer_is_recorded_though_the_session_was_lost(events: Events, program: list[str | Path]) -> None:
+    events.customer(8)
+    let_go = events.hang()
+    with running(program):
+        until(lambda: events.hooks.received)
+        own = f"({OTHERS} and datname = current_database()) own"
+        events.connection.execute(f"select pg_terminate_backend(pid) from {own}".encode())
+        let_go.set()
+        until(events.all_delivered)
+    assert len(events.hooks.ids) == 1
+
+
 @pytest.mark.slow
 def test_an_answer_is_recorded_while_others_hang(events: Events, program: list[str | Path]) -> None:
     hanging = [events.customer(8) for _ in range(limits.webhooks.CONCURRENT // 2)]

@@ -108,6 +108,14 @@ def test_a_trial_is_told_nothing_of_our_database(monkeypatch: pytest.MonkeyPatch
     assert ("PATH=" in said[1], "SEPU_" in said[1]) == (True, False)
 
 
+def test_each_lock_needs_wheels_on_each_platform(monkeypatch: pytest.MonkeyPatch) -> None:
+    for lacking in check.PLATFORMS[SEPU]:
+        monkeypatch.setattr(check, "installable", lambda *asked, lacking=lacking: asked[2] != lacking)
+        assert not check.availability(SEPU)
+    monkeypatch.setattr(check, "installable", lambda *_: True)
+    assert check.availability(SEPU)
+
+
 def test_only_what_git_tracks_is_published(tmp_path: Path) -> None:
     """New files are included by themselves; untracked and deleted ones are left out."""
     git = ["git", "-C", str(tmp_path), "-c", "core.excludesFile="]

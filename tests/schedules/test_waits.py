@@ -259,6 +259,17 @@ def slow_once(scene: Scene) -> None:
     assert scene.told() == {"a": "charged", "b": "charged"}
 
 
+def test_each_slow_batch_starts_the_overflow() -> None:
+    with played() as scene:
+        slow_once(scene)
+        scene.database.locked.add("c")
+        scene.ask("c")
+        scene.run(0.001)
+        scene.ask("d")
+        scene.run(0.1)  # a batch waits 0.2 s for a lock
+        assert scene.told() == {"a": "charged", "b": "charged", "d": "charged"}
+
+
 async def refused() -> SimulatedSession:
     raise OperationalError("too many connections")
 

@@ -116,7 +116,7 @@ def list_colors(names: tuple[str, ...], group: str | None, palette: str | None, 
     "--within",
     type=click.FloatRange(0, 100),
     default=0,
-    help="Merge a colour into a more frequent one that differs by at most this ΔE: 20 leaves the few dominant ones.",
+    help="Merge a colour into one as frequent or more that differs by at most this ΔE: 20 leaves the dominant ones.",
 )
 @click.option("--picture", type=click.Path(dir_okay=False), help="Write the image in the library's colours here.")
 @click.option("--width", type=click.IntRange(1, 1000), help="Columns of the sketch; default: 60, or what fits.")

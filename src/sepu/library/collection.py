@@ -160,8 +160,8 @@ class Collection(Generic[R, M, S]):
         Each pixel counts for its nearest colour, weighted by its opacity. `image`: a path, an open file, its content as
         bytes, or a Pillow image (these need the `image` extra); or an array of shape (height, width, 3) or, with alpha,
         (height, width, 4). `scale`: the greatest value that a channel of an array may have, 1 or 255; only uint8 and
-        int64, which are from 0 to 255, need none. `within`: merges a colour into a more frequent one that differs by at
-        most this ΔE (CIEDE2000); 20 leaves the few dominant ones. `top`: the maximum number of colours.
+        int64, which are from 0 to 255, need none. `within`: merges a colour into one as frequent or more that differs
+        by at most this ΔE (CIEDE2000); 20 leaves the few dominant ones. `top`: the maximum number of colours.
 
         Raises ImageError for an image that cannot be read, and for an array that does not fit its scale.
         """

@@ -278,7 +278,7 @@ class WorkerCollector(Collector):
         )
         durations = HistogramMetricFamily(
             "sepu_http_request_duration_seconds",
-            "From a request's head to its reply, in the worker.",
+            "From a complete request to its reply, in the worker.",
             labels=["endpoint", "status_class"],
         )
         for labels, histogram in _LAYOUT.durations.items():
