@@ -69,7 +69,7 @@ def test_requests_wait_for_no_migration_that_waits(session: OpenSession, monkeyp
     """Somebody uses a table for a long time. The migration waits until it is free, and no request is refused."""
     holder, migrator, requests = session(), session(), session()
     migrate(migrator)
-    monkeypatch.setattr(limits.database, "MIGRATION_PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(limits.database, "MIGRATION_PAUSE_SECONDS", 0.3)
     the_migrations(monkeypatch, *statements.migrations(), LOCKING)
     holder.execute("begin")
     holder.execute("select from sepu.usage")
@@ -77,7 +77,7 @@ def test_requests_wait_for_no_migration_that_waits(session: OpenSession, monkeyp
     with ThreadPoolExecutor(1) as threads:
         migrating = threads.submit(migrate, migrator)
         waited = 0
-        while waited < 5:
+        while waited < 3:
             waited += bool(holder.execute("select from pg_locks where not granted").fetchall())
             requests.execute("update sepu.usage set committed = committed")
         holder.execute("commit")

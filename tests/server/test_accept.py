@@ -13,6 +13,7 @@ from tests.harness.serving import serving
 
 from sepu import limits
 from sepu.server import accept
+from sepu.server.gunicorn import Server
 from sepu.server.uvloop import UvloopWorker
 
 
@@ -69,6 +70,13 @@ def test_connections_that_end_leave_no_room_in_a_worker_that_stops() -> None:
     vars(worker).update(alive=False, app=Mock(open_connections=connections), connections={1})
     worker.connections_changed()
     assert connections.number == float("inf")
+
+
+def test_a_dead_worker_has_no_connections_that_others_would_count() -> None:
+    service, published = Server.__new__(Server), np.array([3.0, 5.0])
+    vars(service).update(_block_of={7: 1}, _blocks=Mock(), _open_connections=published)
+    service._after_exit(None, Mock(age=7))
+    assert published.tolist() == [3, float("inf")]
 
 
 def test_a_worker_has_a_session_before_its_first_charge(own_url: str) -> None:
