@@ -49,7 +49,7 @@ def _column(accounts: int, charges: int) -> dict[str, str]:
         "the database": _bytes(size),
         "disk, with headroom": _bytes(ROOM * size),
         "growth a day until the first prune": _bytes(average * 86_400 * RESULT_BYTES),
-        "growth a year after it": _bytes(accounts * 12 * (COUNTER_BYTES + min(charges, MONTH_DAYS) * DAY_BYTES)),
+        "growth a year, from then on": _bytes(accounts * 12 * (COUNTER_BYTES + min(charges, MONTH_DAYS) * DAY_BYTES)),
         **{f"WAL a day {how}".strip(): _bytes(average * 86_400 * wal) for how, wal in WAL_BYTES.items()},
         "database servers": "one Postgres" if one_server else clusters,
     }
