@@ -151,7 +151,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     "not_ready": (
         "`/readyz`, which is for operators, sends this if no charge can be committed now. nginx sends it for paths "
         "other than the API's while no instance answers.",
-        "See [why](observe.md#metrics).",
+        "See [the causes](observe.md#metrics).",
     ),
 }
 
