@@ -6,7 +6,7 @@ import click
 
 # Measured: docs/develop/performance.md (100k-accounts on 32 connections) and docs/scaling.md.
 SERVICE_SECONDS, POSTGRES_SECONDS = 84e-6, 152e-6  # of a core, per charge
-ALONE = 251 / 122  # the service's time for a charge outside batches: match-1 on 1 connection, and on 32
+UNBATCHED = 251 / 122  # of the service's time, without batches: match-1 on 1 connection, and on 32
 # The same on Citus, where calls go one by one: tests/citus/cost.py prints both.
 WORKER_SECONDS, COORDINATOR_SECONDS = 1200e-6, 260e-6
 RESULT_BYTES, ACCOUNT_BYTES, COUNTER_BYTES, DAY_BYTES = 438 + 26 + 16, 661, 291, 247  # with the ids of key and request
@@ -35,7 +35,7 @@ def _column(accounts: int, charges: int) -> dict[str, str]:
     size = stored * RESULT_BYTES + accounts * (ACCOUNT_BYTES + COUNTER_BYTES * KEPT_DAYS // MONTH_DAYS)
     postgres = ceil(peak * POSTGRES_SECONDS / BUSY)
     one_server = postgres <= ONE_CORES and size <= ONE_BYTES
-    service = ceil(peak * SERVICE_SECONDS * (1 if one_server else ALONE) / BUSY)
+    service = ceil(peak * SERVICE_SECONDS * (1 if one_server else UNBATCHED) / BUSY)
     workers, coordinator = (ceil(peak * seconds / BUSY) for seconds in (WORKER_SECONDS, COORDINATOR_SECONDS))
     clusters = "Citus" if coordinator <= ONE_CORES else "several Citus clusters"
     memory = min(accounts, peak * WARM_SECONDS) * ACCOUNT_PAGES * 8192

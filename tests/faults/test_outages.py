@@ -169,7 +169,7 @@ def crowded(stage: Stage) -> Iterator[None]:
         held = [one.info.backend_pid]
         served = """select pg_terminate_backend(pid, 5000) from pg_stat_activity
                     where backend_type = 'client backend' and pid <> all(%s)"""
-        # Not until no session of the service is seen: one that just begins or ends is not, and has a place.
+        # Counted, because a session of the service that is just beginning or ending is not listed, but holds a place.
         while len(held) < room:
             with suppress(psycopg.OperationalError):
                 held.append(others.enter_context(psycopg.connect(stage.url)).info.backend_pid)
