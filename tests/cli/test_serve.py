@@ -24,6 +24,7 @@ from tests.curl import by_python
 from tests.harness.processes import STOP_SECONDS, running, until
 from tests.harness.serving import SEPU, free_port
 
+from sepu import limits
 from sepu.cli.curls import curls as curls_of
 from sepu.database.embedded import embedded_postgres
 from sepu.database.migrate import migrate
@@ -112,13 +113,15 @@ def assert_it_serves_with_a_role_that_can_do_nothing_else(state_dir: Path) -> No
 
 def assert_the_console_has_a_role_that_can_only_read(state_dir: Path) -> None:
     def read(reading: Callable[[], AbstractContextManager[psycopg.Connection]], *_: object) -> NoReturn:
+        may_read = "has_column_privilege('sepu.stored_result', 'idempotency_key', 'select')"
         with reading() as connection:
-            raise SepuError(connection.info.user)
+            found = connection.execute(f"select user, rolconnlimit, {may_read} from pg_roles where rolname = user")
+            raise SepuError(str(found.fetchone()))
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("sepu.cli.console.create_console", read)
         done = invoke("console", "--bind", f"unix:{state_dir}/c", "--state-dir", str(state_dir), SEPU_DATABASE_URL=None)
-    assert done.stderr == "sepu: sepu_console\n"
+    assert done.stderr == f"sepu: ('sepu_console', {limits.database.ROLE_CONNECTIONS['read-only']}, False)\n"
 
 
 def test_a_curl_finds_a_socket_from_any_directory() -> None:

@@ -61,6 +61,7 @@ def test_deadlines_end_one_before_the_other() -> None:
     assert database.BATCH_LOCK_SECONDS < database.LOCK_SECONDS < database.STATEMENT_SECONDS
     assert database.MIGRATION_LOCK_SECONDS <= database.BATCH_LOCK_SECONDS / 2
     call = database.QUEUE_SECONDS + database.STATEMENT_SECONDS
+    assert batches.REFUSED_SECONDS <= 1, "docs/accounts.md: a refused key may stay refused for a second"
     assert call < 2, "an outage is known within two seconds"
     # A worker that stops still reads, charges and answers the slowest request.
     assert requests.REQUEST_SECONDS + call + requests.ANSWER_SECONDS < workers.GRACEFUL_SECONDS
@@ -177,6 +178,7 @@ NAMED = {
     "docs/observe.md": [
         *(f"{most:g} s" for most in (database.QUEUE_SECONDS, probes.LOOK_SECONDS, probes.LOOKED_SECONDS)),
         *(f"{workers.HEARTBEAT_SECONDS} s", f"{connections.OF_A_WORKER} connections"),
+        f"every {probes.NODES_SECONDS:g} s",
     ],
     "docs/runbook.md": [f"{database.MIGRATION_LOCK_SECONDS:g} s", f"{database.MIGRATION_SECONDS:g} s"],
     "docs/scaling.md": [f"{SINGLE_SESSIONS} for calls"],

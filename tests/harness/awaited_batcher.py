@@ -1,7 +1,7 @@
 """A batcher to await, for tests and benchmarks; the service itself uses callbacks."""
 
 import asyncio
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from sepu.metering.batcher import Batcher
 from sepu.metering.commands import Command
@@ -10,7 +10,13 @@ T = TypeVar("T")
 
 
 class AwaitedBatcher(Batcher):
-    """A batcher of an event loop, by default the running one."""
+    """A batcher of an event loop, by default the running one. It may be closed by `async with`."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def run(self, command: Command[T]) -> T:
         answered: asyncio.Future[T] = asyncio.get_running_loop().create_future()

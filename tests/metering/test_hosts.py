@@ -66,8 +66,10 @@ def test_what_is_not_set_is_limited_and_several_hosts_have_to_take_writes(operat
     assert found["application_name"] == "sepu"
     for hosts in ("host=a,b", "hostaddr=10.0.0.1,10.0.0.2"):
         assert settings(f"postgresql:///?port=6432&{hosts}", operator=operator)["port"] == "6432,6432"
-    # Only an operator may look at a standby.
-    assert (settings("postgresql://a/", operator=operator)["target_session_attrs"] == "any") is operator
+    # Only an operator may look at a standby, and waits longer for a single host.
+    alone = settings("postgresql://a/", operator=operator)
+    assert (alone["target_session_attrs"] == "any") is operator
+    assert (alone["connect_timeout"] == str(limits.database.OPERATOR_CONNECT_SECONDS)) is operator
 
 
 @pytest.mark.parametrize("host", ["/tmp", "10.0.0.1", "10.0.0.1&connect_timeout=7", "10.0.0.1,10.0.0.2", "a"])
@@ -76,7 +78,9 @@ def test_only_a_single_address_without_a_timeout_gets_no_longer_than_a_call(host
     assert Hosts(f"postgresql:///?host={host}")._resolve()[1] == limit
 
 
-def test_the_environment_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_respected_and_a_service_goes_before_it(
+    service: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     named = {"HOST": "a,b", "PORT": "1,2", "CONNECT_TIMEOUT": "7", "APPNAME": "shop", "TARGETSESSIONATTRS": "any"}
     for name, value in named.items():
         monkeypatch.setenv(f"PG{name}", value)
@@ -84,15 +88,11 @@ def test_the_environment_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found["host"], found["port"], found["connect_timeout"]) == ("a,b", "1,2", "7")
     assert found["target_session_attrs"] == "any"
     assert "application_name" not in found
-
-
-def test_a_service_goes_before_the_environment(service: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    service.write_text("[sepu]\nhost=a,b\n")
+    service.write_text("[sepu]\nhost=c,d\n")
     monkeypatch.setenv("PGSERVICE", "sepu")
-    monkeypatch.setenv("PGHOST", "c")
     monkeypatch.setenv("PGHOSTADDR", "10.0.0.1,10.0.0.2")
     found = settings("postgresql://")
-    assert (found["host"], found["hostaddr"]) == ("a,b", "10.0.0.1,10.0.0.2")
+    assert (found["host"], found["hostaddr"]) == ("c,d", "10.0.0.1,10.0.0.2")
 
 
 @pytest.mark.parametrize("kind", ["connect", "connect_async"])
@@ -110,6 +110,8 @@ def test_the_host_that_answered_last_is_tried_first(database_url: str, kind: str
     found = conninfo_to_dict(hosts.conninfo())
     assert str(found["host"]).split(",") == [good, "127.0.0.1"]
     assert str(found["port"]).split(",")[0] == "5432"
+    hosts._url, hosts._answered = "postgresql:///?hostaddr=127.0.0.1,127.0.0.2&port=1", ("127.0.0.2", "1")
+    assert conninfo_to_dict(hosts.conninfo())["hostaddr"] == "127.0.0.2,127.0.0.1"
 
 
 @contextmanager
@@ -174,14 +176,12 @@ def test_an_at_sign_elsewhere_is_none_of_a_password(url: str) -> None:
     assert "@" in Hosts(url).conninfo()
 
 
-def test_a_service_file_may_be_in_the_place_that_libpq_knows(service: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PGSERVICEFILE")
-    monkeypatch.setenv("PGSYSCONFDIR", str(service.parent))
-    (service.parent / "pg_service.conf").write_text("[sepu]\nhost=a,b\n")
-    assert settings("service=sepu")["host"] == "a,b"
-
-
-def test_a_service_file_that_is_a_pipe_is_refused(service: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_file_may_be_where_libpq_looks_and_no_pipe(service: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.delenv("PGSERVICEFILE")
+        patched.setenv("PGSYSCONFDIR", str(service.parent))
+        (service.parent / "pg_service.conf").write_text("[sepu]\nhost=a,b\n")
+        assert settings("service=sepu")["host"] == "a,b"
     os.mkfifo(service)
     for url in ("postgresql:///?service=sepu", "postgresql://"):
         with pytest.raises(SettingsError, match="PGSERVICEFILE"):
@@ -253,11 +253,19 @@ def test_a_node_of_a_cluster_is_named_and_its_settings_but_no_row(
     assert logged(caplog, error) == f"ledger unavailable: InvalidTextRepresentation 22P02 on w1:5432{cause}"
 
 
-@pytest.mark.parametrize(("error", "cause"), [(SessionLost(), "the server"), (TimeoutError(), "could not connect")])
-def test_what_says_nothing_itself(caplog: pytest.LogCaptureFixture, error: Exception, cause: str) -> None:
+UNRESOLVED = "failed to resolve host '%s': Name or service not known"
+CAUSES: dict[Exception, str] = {
+    SessionLost(): "the server",
+    TimeoutError(): "could not connect",
+    psycopg.OperationalError(UNRESOLVED % "sepu.invalid"): UNRESOLVED % "sepu.invalid",
+}
+
+
+@pytest.mark.parametrize(("error", "cause"), CAUSES.items())
+def test_what_is_no_secret_is_told(caplog: pytest.LogCaptureFixture, error: Exception, cause: str) -> None:
     assert f": {cause}" in logged(caplog, error)
 
 
-@pytest.mark.parametrize("text", ["s3cret", "failed to resolve host 's3cret@sepu.invalid': Name or service not known"])
+@pytest.mark.parametrize("text", ["s3cret", UNRESOLVED % "s3cret@sepu.invalid"])
 def test_an_unknown_text_is_not_told(caplog: pytest.LogCaptureFixture, text: str) -> None:
     assert logged(caplog, psycopg.OperationalError(text)) == "ledger unavailable: OperationalError"

@@ -31,8 +31,8 @@ from sepu.database.hosts import Hosts
 from sepu.database.migrate import migrate, schema_of_release
 from sepu.database.nodes import own_state
 from sepu.database.opening import connect, database
-from sepu.database.roles import make_role
-from sepu.database.settings import _clocks, _settings
+from sepu.database.roles import grant, make_role, read_open_rights_of_nodes
+from sepu.database.settings import _clocks, _settings, broken_settings
 from sepu.metering.commands import Probed, probe
 from sepu.metering.session import Session
 
@@ -143,8 +143,7 @@ def test_a_setting_that_breaks_a_promise_is_named_and_no_session_is_used(
     monkeypatch.setattr(limits.probes, "PROBE_SECONDS", 0.0)
 
     async def scene() -> None:
-        batcher = AwaitedBatcher(make_conninfo(own_url, user=role))
-        try:
+        async with AwaitedBatcher(make_conninfo(own_url, user=role)) as batcher:
             while not await batcher.ready():  # a busy machine may be late
                 pass
             old = batcher.probes.slots[0].session
@@ -157,8 +156,6 @@ def test_a_setting_that_breaks_a_promise_is_named_and_no_session_is_used(
             owner.execute(sql.SQL("alter role {} reset all").format(sql.Identifier(role)))
             while not await batcher.ready():  # until it connects again
                 pass
-        finally:
-            await batcher.close()
 
     with connect(own_url) as owner:
         asyncio.run(scene())
@@ -214,6 +211,35 @@ def test_db_check(own_url: str, role: str) -> None:
             assert checked()[role, "synchronous_commit"][::2] == (off, f'role "{role}" in database {database}')
         inherit(owner, role, "synchronous_commit", "remote_apply", here)
         assert (role, "synchronous_commit") not in checked()
+        grant(owner, role, "read-only")
+        assert {one.role for one in broken_settings(owner)} == {"sepu"}, "the other charges nothing any more"
+
+
+# A Citus cluster with another node, which is this server and refuses other roles.
+OTHER_NODE = """
+set allow_system_table_mods = on; grant create on schema public to public;
+create or replace function sepu.nodes(out nodes text) return 'fd00::b:5432';
+create function pg_catalog.master_run_on_worker(hosts text[], ports integer[], queries text[], parallel boolean,
+    out success boolean, out result text) language plpgsql as $$ begin
+    success := hosts = '{fd00::b}' and current_user = session_user;
+    execute format('select format(''%%s'', (%s))', queries[1]) into result;
+end $$
+"""
+
+
+def test_what_another_node_refuses_or_lets_everybody_do_is_told(own_url: str, role: str) -> None:
+    with connect(own_url) as owner:
+        closed = f'revoke connect on database {owner.info.dbname} from public, "{role}"'
+        advice = (
+            "pg_hba.conf there, and ~postgres/.pgpass here",
+            f"grant connect on database {owner.info.dbname} to {role}",
+        )
+        for given, needed in zip((OTHER_NODE, closed), advice, strict=True):
+            owner.execute(given.encode())
+            (refused,) = (one for one in broken_settings(owner) if one.setting == "connection")
+            assert (refused.role, refused.node, refused.needed) == (role, "fd00::b:5432", needed)
+        found = {(right.role, right.value, right.needed) for right in read_open_rights_of_nodes(owner)}
+        assert found == {("PUBLIC", "granted", "revoked")}
 
 
 def test_backslashes_of_migrations_mean_themselves(empty_url: str) -> None:

@@ -14,6 +14,7 @@ from sepu.admin.plans import delete_plan, set_plan
 from sepu.admin.prune import prune
 from sepu.admin.usage import DayAndDayBefore, days_of_month, nearest_limits, read_now, usage_of_two_days
 from sepu.database import statements
+from sepu.database.connection import snapshot
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS
 
@@ -182,7 +183,10 @@ def test_it_is_of_one_moment(
         assert customer.meter(charging, at=NOW).outcome == "charged"
     found += lines
     assert [sum(meter.committed for meter in account.usage) for account in found] == [0] * 5
-    assert [row[2] for row in exported(connection, THIS)] == [1] * 5
+    with snapshot(connection):
+        for key in ("key-0002", "key-0003"):
+            assert [row[2] for row in exported(connection, THIS)] == [1] * 5
+            assert customers[0].meter(charging, key, at=NOW).outcome == "charged"
 
 
 def test_it_fetches_page_by_page(

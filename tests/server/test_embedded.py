@@ -25,7 +25,7 @@ from tests.harness.serving import SEPU, serving
 from sepu import limits
 from sepu.database.embedded import cluster, embedded_postgres, keeper, locks, programs, system_user
 from sepu.database.embedded.signals import ENDING
-from sepu.database.embedded.state_directory import mark_moved, prepared
+from sepu.database.embedded.state_directory import mark_moved, mark_used, prepared
 from sepu.database.embedded.system_user import SYSTEM_USER
 from sepu.database.opening import connect
 from sepu.errors import StartError
@@ -197,10 +197,11 @@ def test_what_cannot_be_used_is_refused(made: Path, prepare: Callable[[Path], Pa
     assert {*made.rglob("*")} <= before
 
 
-@pytest.mark.parametrize("name", ["lock", "users", "postgres.log"])
+@pytest.mark.parametrize("name", ["lock", "users", "postgres.log", "socket"])
 def test_a_link_in_the_place_of_a_file_is_refused(made: Path, name: str) -> None:
     (made / name).symlink_to((made / name).rename(made.parent / "elsewhere"))
-    with pytest.raises(StartError, match="levels of symbolic links"), embedded_postgres(made):
+    said = "socket belongs to" if name == "socket" else "levels of symbolic links"
+    with pytest.raises(StartError, match=said), embedded_postgres(made):
         pass
 
 
@@ -469,6 +470,14 @@ def test_each_version_of_the_programs_has_its_own_copy(monkeypatch: pytest.Monke
 
 
 @as_root
+def test_the_programs_user_can_enter_what_root_makes_for_it(reachable: Path, tmp_path: Path) -> None:
+    user = system_user.system_user()
+    assert user is not None
+    programs._copy(tmp_path / "embedded_postgres", reachable / "copy", user)
+    assert (mode(reachable), mode(reachable / "copy")) == (0o711, 0o755)
+
+
+@as_root
 def test_a_program_gets_none_of_roots_groups() -> None:
     groups = os.getgroups()
     os.setgroups([0])
@@ -501,7 +510,7 @@ def test_the_day_on_which_the_service_moved_is_not_overwritten(tmp_path: Path) -
     (tmp_path / "moved").write_text("2026-01-31\n")
     mark_moved(tmp_path)
     assert (tmp_path / "moved").read_text() == "2026-01-31\n"
-    (tmp_path / "moved").unlink()
+    mark_used(tmp_path)
     (tmp_path / "moved").symlink_to("nowhere/moved")
     mark_moved(tmp_path)  # cannot write there, and does not raise
 
