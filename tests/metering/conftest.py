@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from secrets import token_hex
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import pytest
 from psycopg import Connection
@@ -157,13 +157,28 @@ def session(ledger_url: str) -> Iterator[OpenSession]:
         yield open_one
 
 
-# Makes a call that must wait for another session's lock, ends that wait, and returns the call's answer.
-HeldUp = Callable[[Callable[[], Any], Callable[[], object]], Any]
+@pytest.fixture
+def a(session: OpenSession) -> Connection:
+    """The session with an uncommitted transaction."""
+    opened = session()
+    opened.execute("begin")
+    return opened
 
 
 @pytest.fixture
-def held_up(connection: Connection) -> HeldUp:
-    def run(call: Callable[[], Any], end: Callable[[], object]) -> Any:
+def b(session: OpenSession) -> Connection:
+    return session()
+
+
+class HeldUp(Protocol):
+    """Makes a call that must wait for a lock, ends the wait, and returns the answer. Default end: `a` commits."""
+
+    def __call__(self, call: Callable[[], Any], end: Callable[[], object] = ..., /) -> Any: ...
+
+
+@pytest.fixture
+def held_up(connection: Connection, a: Connection) -> HeldUp:
+    def run(call: Callable[[], Any], end: Callable[[], object] = lambda: a.execute("commit")) -> Any:
         with ThreadPoolExecutor(1) as threads:
             waiting = threads.submit(call)
             blocked = "select from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0"

@@ -1,7 +1,7 @@
 import psycopg
 import pytest
 from psycopg import Connection
-from tests.metering.conftest import Customer, HeldUp, OpenSession
+from tests.metering.conftest import Customer, HeldUp
 
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey
@@ -41,11 +41,10 @@ def test_a_plan_without_a_limit_is_named(connection: Connection, customer: Custo
     assert accounts.show_account(connection, customer.account_id).limits["color_search"] == 1
 
 
-def test_uncounted_accounts_are_unknown(connection: Connection, session: OpenSession, customer: Customer) -> None:
+def test_uncounted_accounts_are_unknown(connection: Connection, a: Connection, customer: Customer) -> None:
     connection.execute("set lock_timeout = '1ms'")
-    with session().transaction() as holding:
-        holding.connection.execute("lock table sepu.account")
-        assert show_plan(connection, customer.plan_id).accounts is None
+    a.execute("lock table sepu.account")
+    assert show_plan(connection, customer.plan_id).accounts is None
 
 
 @pytest.mark.usefixtures("own_ledger")
@@ -73,11 +72,7 @@ def test_the_id_of_a_key_finds_its_account(connection: psycopg.Connection) -> No
     assert find_account(connection, issued.key_id) == issued.account_id
 
 
-def test_two_operators_at_once_give_an_external_id_to_one(session: OpenSession, held_up: HeldUp) -> None:
-    first, second = session(), session()
-    first.execute("begin")
-    made = accounts.create_account(first, "standard", external_id="at-once")
+def test_two_operators_at_once_give_an_external_id_to_one(a: Connection, b: Connection, held_up: HeldUp) -> None:
+    made = accounts.create_account(a, "standard", external_id="at-once")
     with pytest.raises(AccountError, match=f"'at-once' is that of account {made.account_id}"):
-        held_up(
-            lambda: accounts.create_account(second, "standard", external_id="at-once"), lambda: first.execute("commit")
-        )
+        held_up(lambda: accounts.create_account(b, "standard", external_id="at-once"))

@@ -35,10 +35,8 @@ def test_nobody_waits_longer_than_a_call_may_take(
         ledger.start()
         began = monotonic()
         try:
-            commands: list[Command[Any]] = [
-                Command("select 1", (), stuck),
-                *(admit(customer.credential) for _ in range(2)),
-            ]
+            commands: list[Command[Any]] = [Command("select 1", (), stuck)]
+            commands += [admit(customer.credential) for _ in range(2)]
             waiting = [threads.submit(ledger.run, command) for command in commands]
             failures = [each.exception(WAIT_SECONDS + BUSY_SECONDS) for each in waiting]
             assert {type(each) for each in failures} == {LedgerUnavailable}

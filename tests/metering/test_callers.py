@@ -21,11 +21,8 @@ HOLDER = Credential("a" * 16, bytes(32))
 
 def played(url: str, scene: Callable[[AwaitedBatcher], Awaitable[None]]) -> None:
     async def play() -> None:
-        batcher = AwaitedBatcher(url)
-        try:
+        async with AwaitedBatcher(url) as batcher:
             await scene(batcher)
-        finally:
-            await batcher.close()
 
     asyncio.run(play())
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from psycopg import Connection
-from tests.metering.conftest import Customer, HeldUp, MakeCustomer, OpenSession
+from tests.metering.conftest import Customer, HeldUp, MakeCustomer
 
 from sepu import limits
 from sepu.admin import accounts
@@ -24,6 +24,7 @@ pytestmark = pytest.mark.usefixtures("own_ledger")  # an audit looks at all acco
 
 NOW = datetime.now(UTC)
 KEPT = {"account", "adjustment", "change", "usage"}
+Change = Callable[[Connection, str], object]
 
 
 @pytest.fixture(autouse=True)
@@ -80,31 +81,20 @@ def test_nothing_of_the_customer_is_left(
     ("change", "keys"), [(issue_key, 2), (lambda session, whose: accounts.move_account(session, whose, "standard"), 1)]
 )
 def test_a_change_under_way_is_erased_too_and_recorded_once(
-    session: OpenSession,
-    connection: Connection,
-    customer: Customer,
-    held_up: HeldUp,
-    change: Callable[[Connection, str], object],
-    keys: int,
+    a: Connection, b: Connection, connection: Connection, customer: Customer, held_up: HeldUp, change: Change, keys: int
 ) -> None:
-    changing, erasing = session(), session()
-    changing.execute("begin")
-    change(changing, customer.account_id)
-    erased = held_up(lambda: erase_account(erasing, customer.account_id), lambda: changing.execute("commit"))
-    assert erased.keys == keys
+    change(a, customer.account_id)
+    assert held_up(lambda: erase_account(b, customer.account_id)).keys == keys
     assert "api_key" not in rows_of(connection, customer.account_id)
     assert list_changes(connection, account_id=customer.account_id)[0].before == {"status": "active"}
 
 
 def test_a_charge_under_way_is_erased_too(
-    session: OpenSession, connection: Connection, customer: Customer, held_up: HeldUp
+    a: Connection, b: Connection, connection: Connection, customer: Customer, held_up: HeldUp
 ) -> None:
     customer.meter(connection, "old-0001", at=NOW)
-    charging, erasing = session(), session()
-    charging.execute("begin")
-    assert customer.meter(charging, "new-0001", units=5, at=NOW).outcome == "charged"
-    erased = held_up(lambda: erase_account(erasing, customer.account_id), lambda: charging.execute("commit"))
-    assert erased.results == 2
+    assert customer.meter(a, "new-0001", units=5, at=NOW).outcome == "charged"
+    assert held_up(lambda: erase_account(b, customer.account_id)).results == 2
     assert sum(customer.committed(connection).values()) == 6
     assert audit(connection).differences == ()
     assert audit(connection).results == 0

@@ -53,32 +53,28 @@ def test_an_id_belongs_to_one_adjustment(connection: Connection, customer: Custo
 
 
 def test_a_grant_waits_for_a_charge_and_a_charge_for_a_grant(
-    session: OpenSession, connection: Connection, make_customer: MakeCustomer, held_up: HeldUp
+    a: Connection, b: Connection, connection: Connection, make_customer: MakeCustomer, held_up: HeldUp
 ) -> None:
     """Each sees the other's change; neither is refused."""
     customer = make_customer(match_limit=10)
     customer.meter(connection, "key-0001")
-    a, b = session(), session()
-    a.execute("begin")
     customer.meter(a, "key-0002", units=4)
-    held_up(lambda: grant(b, customer, 10), lambda: a.execute("commit"))
+    held_up(lambda: grant(b, customer, 10))
     for key, units, charged, told in (
         ("key-0003", 5, 11, ("charged", 25, 16)),
         ("key-0004", -9, 9, ("quota_exceeded", 16, 16)),
     ):
         a.execute("begin")
         grant(a, customer, units)
-        answer = held_up(partial(customer.meter, b, key, units=charged), lambda: a.execute("commit"))
+        answer = held_up(partial(customer.meter, b, key, units=charged))
         assert (answer.outcome, answer.limit, answer.committed) == told
 
 
 def test_a_counter_that_stays_locked_is_tried_again_then_told(
-    session: OpenSession, connection: Connection, customer: Customer, monkeypatch: pytest.MonkeyPatch
+    a: Connection, connection: Connection, customer: Customer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits.database, "LOCK_SECONDS", 0.05)
     monkeypatch.setattr(limits.plans, "ADJUSTMENT_SECONDS", 0.2)
-    a = session()
-    a.execute("begin")
     customer.meter(a)
     with pytest.raises(SepuError, match="is busy: others held it for 0.2 seconds, and nothing was changed; try again"):
         grant(connection, customer, 5)

@@ -7,7 +7,7 @@ import pytest
 from psycopg import Connection
 from psycopg.errors import LockNotAvailable
 from tests.keys import holder_of
-from tests.metering.conftest import NOON, Customer, HeldUp, MakeCustomer, OpenSession, until_gone
+from tests.metering.conftest import NOON, Customer, HeldUp, MakeCustomer, until_gone
 
 from sepu.admin import accounts
 from sepu.admin.history import NO_ACCOUNT, make_change
@@ -39,24 +39,6 @@ def commit(a: Connection, _other: Connection) -> None:
 End = Callable[[Connection, Connection], None]
 
 
-@pytest.fixture
-def a(session: OpenSession) -> Connection:
-    """The session with an uncommitted transaction."""
-    opened = session()
-    opened.execute("begin")
-    return opened
-
-
-@pytest.fixture
-def b(session: OpenSession) -> Connection:
-    return session()
-
-
-@pytest.fixture
-def c(session: OpenSession) -> Connection:
-    return session()
-
-
 def test_while_a_request_runs(a: Connection, b: Connection, customer: Customer) -> None:
     assert customer.meter(a, what="red", units=3).outcome == "charged"
     for _ in range(2):
@@ -84,33 +66,33 @@ def test_what_has_a_result_is_counted_and_waits_for_the_count_before(
 ) -> None:
     assert customer.meter(b, what="red").outcome == "charged"
     assert customer.meter(a, what=what).outcome == outcome
-    answer = held_up(lambda: customer.meter(b, what="red"), lambda: a.execute("commit"))
-    assert answer.outcome == "replayed"
+    assert held_up(lambda: customer.meter(b, what="red")).outcome == "replayed"
 
 
 @pytest.mark.parametrize("second", ["blue", "green"])
-def test_two_conflicting_probers(a: Connection, b: Connection, c: Connection, customer: Customer, second: str) -> None:
+def test_two_conflicting_probers(
+    a: Connection, b: Connection, connection: Connection, customer: Customer, second: str
+) -> None:
     assert customer.meter(a, what="red").outcome == "charged"
     b.execute("begin")
     assert customer.meter(b, what="blue").outcome == "idempotency_conflict"
     # If two send the same other input at the same time, the second is told to try again.
-    assert customer.meter(c, what=second).outcome == (
-        "request_in_progress" if second == "blue" else "idempotency_conflict"
-    )
+    outcome = "request_in_progress" if second == "blue" else "idempotency_conflict"
+    assert customer.meter(connection, what=second).outcome == outcome
     b.execute("commit")
-    assert customer.meter(c, what=second).outcome == "idempotency_conflict"
+    assert customer.meter(connection, what=second).outcome == "idempotency_conflict"
     a.execute("commit")
-    assert customer.committed(c) == {MARCH: 1}
+    assert customer.committed(connection) == {MARCH: 1}
 
 
 def test_a_prober_does_not_keep_the_next_from_executing_for_good(
-    a: Connection, b: Connection, c: Connection, customer: Customer
+    a: Connection, b: Connection, connection: Connection, customer: Customer
 ) -> None:
     customer.meter(a, what="red")
     b.execute("begin")
     assert customer.meter(b, what="blue").outcome == "idempotency_conflict"
     a.execute("rollback")
-    assert customer.meter(c, what="red").outcome == "charged"
+    assert customer.meter(connection, what="red").outcome == "charged"
     b.execute("commit")
     assert customer.meter(b, what="blue").outcome == "idempotency_conflict"
 
@@ -121,8 +103,7 @@ def test_an_idempotency_key_that_looks_like_another_with_its_input(
     assert customer.meter(a, "key-0001", what="red").outcome == "charged"
     digest = customer.request(what="red").parameters[3].hex()
     # It waits for the account's counters, as any other key of the account does.
-    answer = held_up(lambda: customer.meter(b, f"key-0001:{digest}", what="blue"), lambda: a.execute("commit"))
-    assert answer.outcome == "charged"
+    assert held_up(lambda: customer.meter(b, f"key-0001:{digest}", what="blue")).outcome == "charged"
 
 
 @pytest.mark.parametrize(("end", "outcome"), [(commit, "quota_exceeded"), (rollback, "charged")])
@@ -168,12 +149,12 @@ def test_a_refusal_for_a_running_request_is_not_counted(
 
 @pytest.mark.parametrize("what", ["red", "blue"])
 def test_over_the_limit_a_running_request_changes_nothing(
-    a: Connection, b: Connection, c: Connection, make_customer: MakeCustomer, what: str
+    a: Connection, b: Connection, connection: Connection, make_customer: MakeCustomer, what: str
 ) -> None:
     customer = make_customer(requests_per_minute=4)
     assert [customer.admit(b), customer.admit(b)] == ["ok", "ok"]
     assert customer.meter(a, what="red").outcome == "charged"
-    set_plan(c, customer.plan_id, requests_per_minute=2)
+    set_plan(connection, customer.plan_id, requests_per_minute=2)
     assert customer.meter(b, what=what).outcome == "rate_limited"
 
 
@@ -190,22 +171,22 @@ def test_a_window_that_two_open_has_one_count(
 
 
 def test_operators_wait_for_no_request_and_their_change_holds_from_the_next(
-    a: Connection, b: Connection, c: Connection, make_customer: MakeCustomer
+    a: Connection, b: Connection, connection: Connection, make_customer: MakeCustomer
 ) -> None:
     customer = make_customer(match_limit=5)
-    second = holder_of(issue_key(c, customer.account_id).api_key)
+    second = holder_of(issue_key(connection, customer.account_id).api_key)
     assert customer.admit(b) == "ok"  # a day's first use would hold the key's row until the call ends
     assert customer.meter(a, "key-0001", units=5).outcome == "charged"
-    set_plan(c, customer.plan_id, {"color_match": 6, "color_search": 0})
+    set_plan(connection, customer.plan_id, {"color_match": 6, "color_search": 0})
     a.execute("commit and chain")
     assert customer.meter(a, "key-0002") == ("charged", "2031-03", 6, 6, 0, b"{}")
-    accounts.set_status(c, customer.account_id, "suspended")
+    accounts.set_status(connection, customer.account_id, "suspended")
     assert customer.meter(b, "key-0002").outcome == "account_unavailable"
     a.execute("commit and chain")
     assert customer.meter(b, "key-0002").outcome == "account_unavailable", "not even a replay"
-    accounts.set_status(c, customer.account_id, "active")
+    accounts.set_status(connection, customer.account_id, "active")
     assert customer.meter(a, "key-0003", meter="color_search").outcome == "quota_exceeded"
-    revoke_key(c, customer.key_id)
+    revoke_key(connection, customer.key_id)
     a.execute("commit")
     assert customer.meter(b, "key-0002").outcome == "unauthorized"
     assert customer.meter(b, "key-0002", holder=second).outcome == "replayed", "the result belongs to the account"

@@ -16,20 +16,11 @@ TAGS = key_format.KeyTags(bytes(range(32)))
 CHARACTERS = string.ascii_letters + string.digits + "_- \n."
 
 
-def test_form() -> None:
-    account_id = key_format.new_account_id()
-    assert re.fullmatch(r"[a-z2-7]{16}", account_id)
-    assert re.fullmatch(rf"sepu_{account_id}_[a-z2-7]{{52}}_[a-z2-7]{{8}}", TAGS.new_key(account_id))
-
-
-def test_no_two_alike() -> None:
-    assert len({TAGS.new_key(ACCOUNT) for _ in range(1000)}) == 1000
-    assert len({key_format.new_account_id() for _ in range(1000)}) == 1000
-
-
-def test_the_credential_names_the_account_and_hashes_the_whole_key() -> None:
-    key = TAGS.new_key(key_format.new_account_id())
-    assert TAGS.credential(key) == key_format.Credential(key[5:21], hashlib.sha256(key.encode()).digest())
+def test_all_have_their_form_and_no_two_are_alike() -> None:
+    accounts, keys = {key_format.new_account_id() for _ in range(1000)}, {TAGS.new_key(ACCOUNT) for _ in range(1000)}
+    assert (len(accounts), len(keys)) == (1000, 1000)
+    assert all(re.fullmatch(r"[a-z2-7]{16}", account) for account in accounts)
+    assert all(re.fullmatch(rf"sepu_{ACCOUNT}_[a-z2-7]{{52}}_[a-z2-7]{{8}}", key) for key in keys)
 
 
 def test_every_substitution_and_transposition_of_one_key_is_caught() -> None:
@@ -50,27 +41,12 @@ def test_the_tag_is_an_hmac_of_what_stands_before_it() -> None:
     assert b32decode(tag.upper()) == hmac.digest(secret, payload.encode(), "sha256")[:5]
 
 
-def test_a_key_of_another_deployment_is_refused() -> None:
-    assert TAGS.credential(made_up_key(ACCOUNT)) is None
-    assert key_format.account_named_in(made_up_key(ACCOUNT)) == ACCOUNT
-
-
-def test_malformed() -> None:
+def test_a_malformed_key_or_one_of_another_deployment_is_refused() -> None:
     key = TAGS.new_key(ACCOUNT)
-    for spoilt in (
-        key.upper(),
-        f"{key}\n",
-        f" {key}",
-        key[:-1],
-        f"{key}a",
-        key.replace("_", "-"),
-        key.replace("sepu_", "", 1),
-        f"{key[:5]}ａ{key[6:]}",
-        "",
-        "sepu___",
-        "\udc80",
-    ):
-        assert TAGS.credential(spoilt) is None
+    spoilt = [key.upper(), f"{key}\n", f" {key}", key[:-1], f"{key}a", key.replace("_", "-"), f"{key[:5]}ａ{key[6:]}"]
+    spoilt += [key.replace("sepu_", "", 1), "", "sepu___", "\udc80", made_up_key(ACCOUNT)]
+    assert [each for each in spoilt if TAGS.credential(each) is not None] == []
+    assert key_format.account_named_in(made_up_key(ACCOUNT)) == ACCOUNT
 
 
 @given(st.text())
@@ -79,10 +55,10 @@ def test_any_text_is_judged_without_an_error(text: str) -> None:
     assert key_format.account_of(text) is None
 
 
-def test_a_credential_shows_no_secret() -> None:
+def test_a_credential_names_the_account_hashes_the_whole_key_and_shows_no_secret() -> None:
     key = TAGS.new_key(ACCOUNT)
     found = TAGS.credential(key)
-    assert found is not None
+    assert found == key_format.Credential(ACCOUNT, hashlib.sha256(key.encode()).digest())
     shown = f"{found!r} {found}"
     assert ACCOUNT in shown
     assert repr(found.key_hash) not in shown

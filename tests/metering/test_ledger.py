@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg import Connection
 from tests.ledger_model.model import MINUTE, TICK
-from tests.metering.conftest import BACKEND, NOON, Customer, HeldUp, MakeCustomer, OpenSession
+from tests.metering.conftest import BACKEND, NOON, Customer, HeldUp, MakeCustomer
 
 from sepu.database import statements
 from sepu.database.migrate import holds_migrations
@@ -98,19 +98,16 @@ def test_nothing_is_left_of_a_plan_that_shrank() -> None:
 
 
 def test_somebody_else_just_stored_it(
-    connection: Connection, gateway: Gateway, customer: Customer, session: OpenSession, held_up: HeldUp
+    connection: Connection, gateway: Gateway, customer: Customer, a: Connection, held_up: HeldUp
 ) -> None:
     """As between two nodes without a common lock manager: the primary key decides."""
     request = customer.request()
-    other = session()
-    other.execute("begin")
-    other.execute(
+    a.execute(
         "insert into sepu.stored_result "
         "values (%s, 'key-0001', %s, 'color_match', 1, '2031-03', '{}', now(), %s, gen_random_uuid())",
         (customer.account_id, request.parameters[3], customer.key_id),
     )
-    answer = held_up(lambda: gateway.run(request), lambda: other.execute("commit"))
-    assert answer == Metered("request_in_progress")
+    assert held_up(lambda: gateway.run(request)) == Metered("request_in_progress")
     assert customer.committed(connection) == {}, "its charge was undone"
     assert gateway.run(customer.request("key-0002")).outcome == "charged"
 
@@ -133,17 +130,15 @@ def test_a_duplicate_without_an_answer_is_a_failure(gateway: Gateway, customer: 
         gateway.run(twice)
 
 
-def test_a_row_that_stays_locked(gateway: Gateway, customer: Customer, session: OpenSession) -> None:
-    other = session()
+def test_a_row_that_stays_locked(gateway: Gateway, customer: Customer, a: Connection) -> None:
     assert gateway.run(admit(customer.credential)) == "ok"
     backend = gateway.run(BACKEND)
-    other.execute("begin")
-    other.execute("select from sepu.request_rate where account_id = %s for update", (customer.account_id,))
+    a.execute("select from sepu.request_rate where account_id = %s for update", (customer.account_id,))
     started = monotonic()
     with pytest.raises(LedgerUnavailable):
         gateway.run(customer.request())
     assert monotonic() - started < TIMEOUT_SECONDS
-    other.execute("rollback")
+    a.execute("rollback")
     assert gateway.run(customer.request()).outcome == "charged"
     assert gateway.run(BACKEND) == backend, "the connection was fit for use"
 
@@ -194,7 +189,7 @@ def test_ready(gateway: Gateway, open_gateway: OpenGateway, database_url: str) -
         assert not ledger.ready(), "a database without the schema"
 
 
-def test_probes_wait_for_nobody_and_take_no_more_space(session: OpenSession, connection: Connection) -> None:
+def test_probes_wait_for_nobody_and_take_no_more_space(a: Connection, connection: Connection) -> None:
     """Not even for a probe that hangs in its commit; if all sessions hang so, charges would too."""
     probe = statements.statement("probe")
     size = "select pg_relation_size('sepu.probe')"
@@ -209,11 +204,9 @@ def test_probes_wait_for_nobody_and_take_no_more_space(session: OpenSession, con
     assert holds_migrations(connection.execute(probe).fetchall())
     assert any(line and line.startswith("temporary file: ") for line in spilled), "it finds out that the disk is full"
     connection.execute("set lock_timeout = '1ms'")
-    hanging = session()
-    hanging.execute("begin")
-    assert holds_migrations(hanging.execute(probe).fetchall())
+    assert holds_migrations(a.execute(probe).fetchall())
     assert holds_migrations(connection.execute(probe).fetchall())
-    hanging.execute("select from sepu.probe for update")
+    a.execute("select from sepu.probe for update")
     assert not holds_migrations(connection.execute(probe).fetchall())
 
 

@@ -6,7 +6,7 @@ import pytest
 from psycopg import Connection
 from psycopg.errors import UniqueViolation
 from tests.harness.serving import serving
-from tests.metering.conftest import Customer, HeldUp, MakeCustomer, OpenSession
+from tests.metering.conftest import Customer, HeldUp, MakeCustomer
 
 from sepu.admin import accounts
 from sepu.admin.keys import issue_key
@@ -21,21 +21,9 @@ INPUT = "hashtextextended(encode(p_fingerprint, 'hex'), v_key)"
 OLD_INPUT = "hashtextextended(p_account_id || ':' || p_idempotency_key || encode(p_fingerprint, 'hex'), 1)"
 
 
-@pytest.fixture
-def a(session: OpenSession) -> Connection:
-    """The session with an uncommitted transaction."""
-    opened = session()
-    opened.execute("begin")
-    return opened
-
-
 @pytest.mark.usefixtures("own_ledger")
 def test_nobody_can_aim_at_another_accounts_lock(
-    a: Connection,
-    connection: Connection,
-    ledger_url: str,
-    make_customer: MakeCustomer,
-    monkeypatch: pytest.MonkeyPatch,
+    a: Connection, connection: Connection, ledger_url: str, make_customer: MakeCustomer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = "select count(distinct hashtextextended(pair, 0)) from unnest(%s::text[]) pair"
     assert connection.execute(old, ([":".join(VICTIM), ":".join(ATTACKER)],)).fetchall() == [(1,)]
@@ -76,7 +64,7 @@ def test_a_locks_number_depends_on_the_accounts_seed(a: Connection, make_custome
 @pytest.mark.usefixtures("own_ledger")
 @pytest.mark.parametrize("what", ["red", "blue"])
 def test_a_call_that_runs_the_function_of_before_an_upgrade(
-    a: Connection, connection: Connection, session: OpenSession, customer: Customer, held_up: HeldUp, what: str
+    a: Connection, b: Connection, connection: Connection, customer: Customer, held_up: HeldUp, what: str
 ) -> None:
     """Their locks differ, so the second waits for the first's counters, and then meets the primary key."""
     new = statements.functions().text
@@ -85,13 +73,11 @@ def test_a_call_that_runs_the_function_of_before_an_upgrade(
     connection.execute(old.encode())
     assert customer.meter(a, what="red").outcome == "charged"
     connection.execute(new.encode())
-    b = session()
 
     def second() -> str:
         with pytest.raises(UniqueViolation):  # the service answers request_in_progress
             customer.meter(b, what=what)
         return customer.meter(b, what=what).outcome
 
-    outcome = held_up(second, lambda: a.execute("commit"))
-    assert outcome == ("replayed" if what == "red" else "idempotency_conflict")
+    assert held_up(second) == ("replayed" if what == "red" else "idempotency_conflict")
     assert customer.committed(connection) == customer.stored(connection) == {("2031-03", "color_match"): 1}

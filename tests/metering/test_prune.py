@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from psycopg import Connection
-from tests.metering.conftest import Customer, HeldUp, MakeCustomer, OpenSession
+from tests.metering.conftest import Customer, HeldUp, MakeCustomer
 
 from sepu.admin.audit import Audit, audit
 from sepu.admin.prune import PrunedBatch, prune
@@ -51,26 +51,21 @@ def test_what_no_counter_has_charged_is_not_deleted(connection: Connection, cust
 
 
 def test_two_prunes_share_a_counter(
-    session: OpenSession, connection: Connection, customer: Customer, held_up: HeldUp
+    a: Connection, b: Connection, connection: Connection, customer: Customer, held_up: HeldUp
 ) -> None:
     for number in range(5):
         customer.meter(connection, f"key-{number:04}", at=NOW - 91 * DAY)
     counter = (customer.account_id, f"{NOW - 91 * DAY:%Y-%m}")
     statement = "select results from sepu.prune_results(%s, %s, 'color_match', 90, 2)"
-    first, second = session(), session()
-    first.execute("begin")
-    assert first.execute(statement, counter).fetchone() == (2,)
-    others = held_up(lambda: second.execute(statement, counter).fetchone(), lambda: first.execute("commit"))
-    assert others == (2,), "others than the first took"
+    assert a.execute(statement, counter).fetchone() == (2,)
+    assert held_up(lambda: b.execute(statement, counter).fetchone()) == (2,), "others than the first took"
     assert audit(connection) == Audit(1, 1, 5, ())
 
 
-def test_a_charge_waits_for_no_prune(session: OpenSession, connection: Connection, customer: Customer) -> None:
+def test_a_charge_waits_for_no_prune(a: Connection, connection: Connection, customer: Customer) -> None:
     customer.meter(connection, "old-match", at=NOW - 91 * DAY)
     customer.meter(connection, "new-match", at=NOW)
-    pruner = session()
-    pruner.execute("begin")
-    row = pruner.execute(
+    row = a.execute(
         "select results from sepu.prune_results(%s, %s, 'color_match', 90, 100)",
         (customer.account_id, f"{NOW - 91 * DAY:%Y-%m}"),
     ).fetchone()
@@ -78,7 +73,7 @@ def test_a_charge_waits_for_no_prune(session: OpenSession, connection: Connectio
     connection.execute("set statement_timeout = '20s'")
     assert customer.meter(connection, "new-again", at=NOW).outcome == "charged"
     assert customer.meter(connection, "old-match", at=NOW).outcome == "replayed", "it is still there for others"
-    pruner.execute("rollback")
+    a.execute("rollback")
     assert audit(connection).differences == ()
 
 

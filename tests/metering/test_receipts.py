@@ -125,17 +125,12 @@ def test_forms_of_a_public_key(public: dict[str, Any]) -> None:
     assert plain.thumbprint() == jwk.JWK(**public).thumbprint()
 
 
+WRONG_USES: list[object] = [["encrypt", "verify"], ["decrypt"], [], "encrypt", [{}]]
 OTHER_PUBLIC_KEYS: dict[str, list[dict[str, object]]] = {
     "not an RSA key": [{"kty": "EC"}, {"kty": None}, {"kty": ["RSA"]}],
     '"use" is not "enc"': [{"use": "sig"}, {"use": None}],
     '"alg" is not "RSA-OAEP-256"': [{"alg": "RSA-OAEP"}, {"alg": "RS256"}],
-    '"key_ops"': [
-        {"key_ops": ["encrypt", "verify"]},
-        {"key_ops": ["decrypt"]},
-        {"key_ops": []},
-        {"key_ops": "encrypt"},
-        {"key_ops": [{}]},
-    ],
+    '"key_ops"': [{"key_ops": wrong} for wrong in WRONG_USES],
     "unusual exponent": [{"e": number(3, 1)}, {"e": number(1, 1)}, {"e": number(65537 * 2, 3)}],
     '"e" is not a number': [{"e": ""}, {"e": 65537}, {"e": "AQAB="}],
     '"n" is not a number': [{"n": "A"}, {"n": "+/+/"}, {"n": "é"}, {"n": None}],
@@ -144,11 +139,8 @@ OTHER_PUBLIC_KEYS: dict[str, list[dict[str, object]]] = {
     "has 2048 bits; it must have 3072": [{"n": number(2**2047 + 1, 256)}],
     "has 3071 bits": [{"n": number(2**3070 + 1, 384)}],
     "has 3073 bits": [{"n": number(2**3072 + 1, 385)}],
-    "two large primes": [
-        {"n": number(2**3071, 384)},
-        {"n": number(2**3072 - 1, 384)},
-        {"n": number(3 * (2**3071 // 3 | 1), 384)},
-        {"n": number(2**3072 - 47, 384)},  # a prime
+    "two large primes": [  # the last one is a prime
+        {"n": number(wrong, 384)} for wrong in (2**3071, 2**3072 - 1, 3 * (2**3071 // 3 | 1), 2**3072 - 47)
     ],
 }
 
@@ -174,18 +166,8 @@ def test_a_private_part_is_refused_before_all_else(pair: dict[str, Any], public:
 
 
 def test_what_is_no_jwk_is_refused(public: dict[str, Any]) -> None:
-    for given in (
-        b"",
-        b"\xff\xfe",
-        b"-----BEGIN PUBLIC KEY-----",
-        b"[]",
-        b"null",
-        b"[" * 16000,
-        b'{"a":' * 3000,
-        b'{"kty":"RSA"',
-        b'{"kty":"\xff"}',
-        b" " * 16385,
-    ):
+    others = [b"", b"\xff\xfe", b"-----BEGIN PUBLIC KEY-----", b"[]", b"null", b'{"kty":"RSA"', b'{"kty":"\xff"}']
+    for given in (*others, b"[" * 16000, b'{"a":' * 3000, b" " * 16385):
         assert "this is not a JWK" in refusal(receipts.public_key, given)
         assert "this is not a JWK" in refusal(receipts.private_key, given)
     assert "not an RSA key" in refusal(receipts.public_key, text({"keys": [public]}))  # a set
@@ -246,16 +228,9 @@ def test_other_algorithms_are_refused_though_they_would_open(pair: dict[str, Any
 def test_a_receipt_of_something_else(pair: dict[str, Any], contents: Contents) -> None:
     mine = receipts.private_key(text(pair))
     good = payload_of(contents)
-    payloads: tuple[object, ...] = (
-        {},
-        [],
-        {**good, "apiKey": "hunter2"},
-        {**good, "apiKey": good["apiKey"][:-1] + "9"},
-        {**good, "apiKey": None},
-        {**good, "accountId": key_format.new_account_id()},
-        {**good, "issuedAt": "yesterday"},
-    )
-    for payload in payloads:
+    wrong: list[dict[str, object]] = [{"apiKey": key} for key in ("hunter2", good["apiKey"][:-1] + "9", None)]
+    wrong += [{"accountId": key_format.new_account_id()}, {"issuedAt": "yesterday"}]
+    for payload in ({}, [], *(good | each for each in wrong)):
         message = refusal(receipts.unseal, by_the_other(payload, pair), mine)
         assert "no API key of sepu" in message
         assert "hunter2" not in message

@@ -8,7 +8,7 @@ from typing import LiteralString
 import pytest
 from joserfc.jwk import RSAKey
 from psycopg import Connection, sql
-from tests.metering.conftest import Customer, HeldUp, OpenSession
+from tests.metering.conftest import Customer, HeldUp
 
 from sepu.admin import receipts
 from sepu.admin.keys import IssuedKey, issue_key, list_keys
@@ -105,19 +105,16 @@ def test_a_receipt_whose_key_has_ended_is_not_given_again(
 
 
 def test_two_operators_at_once_make_one_key(
-    session: OpenSession, connection: Connection, customer: Customer, private: RSAKey, held_up: HeldUp
+    a: Connection, b: Connection, connection: Connection, customer: Customer, private: RSAKey, held_up: HeldUp
 ) -> None:
-    first, second = session(), session()
-    first.execute("begin")
-    made = rotate_key(first, customer.account_id, private, "2031-03", DAY)
+    made = rotate_key(a, customer.account_id, private, "2031-03", DAY)
 
     def charge_and_commit() -> None:
-        charging = session()
-        charging.execute("set statement_timeout = '20s'")
-        assert customer.meter(charging).outcome == "charged"  # its foreign key checks the account
-        first.execute("commit")
+        connection.execute("set statement_timeout = '20s'")
+        assert customer.meter(connection).outcome == "charged"  # its foreign key checks the account
+        a.execute("commit")
 
-    again = held_up(lambda: rotate_key(second, customer.account_id, private, "2031-03", DAY), charge_and_commit)
+    again = held_up(lambda: rotate_key(b, customer.account_id, private, "2031-03", DAY), charge_and_commit)
     assert (again.repeated, again.receipt) == (True, made.receipt)
     assert len(expiries(connection, customer)) == 2
 

@@ -35,9 +35,8 @@ from sepu.metering.key_format import Credential, KeyTags
 from sepu.metering.queues import Queue, make_queues
 from sepu.metering.session import SessionLost
 
-# Seconds between checks for overdue calls and late answers.
 SESSIONS = sum(len(queue.slots) for queue in make_queues(batches=True))  # that a batcher may have
-_LOOK_SECONDS = 0.1
+_LOOK_SECONDS = 0.1  # between checks for overdue calls and late answers
 # The longest wait of a client: for its turn, its statement, and two such checks.
 MAX_WAIT = limits.database.QUEUE_SECONDS + limits.database.STATEMENT_SECONDS + 2 * _LOOK_SECONDS + 0.001
 # While only one account's rows are locked, others wait for the lock in its batch.
