@@ -2,6 +2,7 @@
 
 import re
 import resource
+import signal
 import socket
 import uuid
 from collections.abc import Iterator
@@ -311,6 +312,13 @@ def test_slow_clients_delay_nobody(seeded: Console) -> None:
             each.setblocking(True)
             each.sendall(b"Connection: close\r\n\r\n")
             assert each.recv(12) == b"HTTP/1.1 200"
+
+
+def test_ctrl_c_is_for_the_master_alone(seeded: Console) -> None:
+    """The worker's own handler may interrupt itself, and block for half a minute."""
+    (worker,) = seeded.workers()
+    (ignored,) = re.findall(r"SigIgn:\s+(\w+)", Path(f"/proc/{worker}/status").read_text())
+    assert int(ignored, 16) >> (signal.SIGINT - 1) & 1
 
 
 def test_accounts_are_sorted_both_ways_with_sums(seeded: Console) -> None:

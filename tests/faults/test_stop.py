@@ -122,6 +122,8 @@ def test_old_workers_serve_until_new_ones_accept_and_int_waits_for_nobody(databa
     program = [sys.executable, "-c", HELD_BACK.format(path=str(path))]
     with serving("uvloop", database_url, workers=1, program=program) as server:
         old = server.workers()
+        server.process.send_signal(signal.SIGUSR1)  # as log rotation does; it ends no worker
+        until(lambda: "Handling signal: usr1" in server.log.read_text())
         path.unlink()
         server.process.send_signal(signal.SIGHUP)
         until(lambda: len(server.workers()) == 2)
@@ -130,6 +132,7 @@ def test_old_workers_serve_until_new_ones_accept_and_int_waits_for_nobody(databa
                 connection.request("GET", "/healthz")
                 assert connection.getresponse().status == 200
             time.sleep(0.02)
+        assert set(old) < set(server.workers())
         path.touch()
         until(lambda: not set(old) & set(server.workers()))
         with server.socket() as raw:

@@ -8,11 +8,13 @@ from unittest.mock import Mock
 import numpy as np
 import psycopg
 import pytest
+from gunicorn.arbiter import Arbiter
 from tests.harness.processes import until
 from tests.harness.serving import serving
 
 from sepu import limits
-from sepu.server import accept
+from sepu.server import accept, gunicorn
+from sepu.server.console import ConsoleServer
 from sepu.server.gunicorn import Server
 from sepu.server.uvloop import UvloopWorker
 
@@ -29,13 +31,14 @@ class Closing(asyncio.Protocol):
     [
         *(([], 99, 20), ([9, 5], 99, 7), ([9], 99, 11), ([5, float("inf")], 99, 7), ([], 99, 0)),
         *(([9, 8], 9, 9), ([9, 9], 9, 20)),  # a full worker accepts (and refuses) the surplus if all are full
+        ([0], 99, 20),  # the other one hangs: this one goes on, one by one
     ],
 )
 def test_a_worker_accepts_until_it_is_ahead_of_another_or_has_no_descriptor_left(
     others: list[float], places: int, accepted: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(limits.connections, "OF_A_WORKER", places)
-    monkeypatch.setattr(accept, "AHEAD_SECONDS", 3600)
+    monkeypatch.setattr(accept, "AHEAD_SECONDS", 0 if 0 in others else 3600)
     monkeypatch.setattr(accept, "_FULL_SECONDS", 0.05 if places == 9 else 3600)
     if not accepted:
         monkeypatch.setattr(socket.socket, "accept", Mock(side_effect=OSError("no descriptor is left")))
@@ -77,6 +80,22 @@ def test_a_dead_worker_has_no_connections_that_others_would_count() -> None:
     vars(service).update(_block_of={7: 1}, _blocks=Mock(), _open_connections=published)
     service._after_exit(None, Mock(age=7))
     assert published.tolist() == [3, float("inf")]
+
+
+@pytest.mark.parametrize("of", ["console", "service"])
+def test_a_reload_does_not_wait_for_ever_and_the_master_keeps_postgres(
+    of: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gunicorn, "_BOOT_SECONDS", 0.05)
+    monkeypatch.setattr(gunicorn, "Service", Mock())
+    monkeypatch.setattr(Arbiter, "manage_workers", Mock())
+    bind, keeper, arbiter = "127.0.0.1:0", Mock(), gunicorn._Arbiter.__new__(gunicorn._Arbiter)
+    settings = gunicorn.Settings(bind, 1, "uvloop", "")
+    app = ConsoleServer(bind, Mock(), keeper) if of == "console" else Server(settings, Mock(), Mock(), keeper)
+    monkeypatch.setattr(app, "accepts", Mock(side_effect=[False] * 9))  # more looks than fit into the time
+    vars(arbiter).update(app=app, WORKERS={pid: Mock(age=pid) for pid in (1, 2)}, _num_workers=1, reap_workers=Mock())
+    arbiter.manage_workers()
+    keeper.assert_called_once()
 
 
 def test_a_worker_has_a_session_before_its_first_charge(own_url: str) -> None:

@@ -14,6 +14,7 @@ QUOTAS: list[tuple[dict[str, str], float]] = [
     ({"own": "0::/system.slice/sepu@1.service", "system.slice/sepu@1.service/cpu.max": "max 100000\n"}, 64),
     ({"own": "0::/system.slice/sepu@1.service", "system.slice/sepu@1.service/cpu.max": "300000 100000\n"}, 3),
     ({"own": "0::/a/b", "a/cpu.max": "400000 50000\n", "a/b/cpu.max": "900000 100000\n"}, 8),
+    ({"own": "0::/a:cri-containerd:b", "a:cri-containerd:b/cpu.max": "500000 100000\n"}, 5),
     ({"own": "0::/../../other", "cpu.max": "600000 100000\n"}, 6),
     ({}, 64),
 ]

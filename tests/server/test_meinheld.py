@@ -1,5 +1,6 @@
 """The meinheld worker alone, under plain gunicorn."""
 
+import os
 import resource
 import signal
 import socket
@@ -14,6 +15,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock, call
 
 import psutil
 import pytest
@@ -98,8 +100,7 @@ def test_it_serves_requests_on_one_connection_and_a_slow_reader_holds_nobody_up(
 
 
 @pytest.mark.parametrize(
-    ("settings", "reason"),
-    [({"bind": "127.0.0.1:0"}, "unix socket only"), ({"timeout": 2}, "needs a timeout of")],
+    ("settings", "reason"), [({"bind": "127.0.0.1:0"}, "unix socket only"), ({"timeout": 2}, "needs a timeout of")]
 )
 def test_it_refuses_settings_that_are_not_safe(settings: dict[str, Any], reason: str) -> None:
     cfg = Config()
@@ -112,6 +113,15 @@ def test_it_refuses_settings_that_are_not_safe(settings: dict[str, Any], reason:
 def test_it_refuses_an_inherited_tcp_socket() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, pytest.raises(RuntimeError, match="unix socket only"):
         meinheld.MeinheldWorker.init_process(cast("Any", SimpleNamespace(sockets=[listener])))
+
+
+def test_it_cleans_up_before_it_exits(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = meinheld.MeinheldWorker.__new__(meinheld.MeinheldWorker)
+    worker.cfg = cfg = Mock()
+    monkeypatch.setattr(os, "_exit", cfg.exit)
+    for status, leave in enumerate((worker.handle_quit, worker.handle_abort)):
+        leave()
+        assert cfg.method_calls[-2:] == [call.worker_exit(worker, worker), call.exit(status)]
 
 
 @pytest.mark.parametrize(("hard", "size"), [(4096, 4096), (10**9, 65536), (resource.RLIM_INFINITY, 65536)])
