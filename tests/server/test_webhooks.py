@@ -37,17 +37,13 @@ def send(url: str, messages: int = 1) -> list[EndpointAnswer]:
         return [answer.result(60) for answer in sent]
 
 
-@pytest.mark.parametrize("status", [200, 202, 204, 299, 301, 302, 307, 308])
-def test_every_2xx_takes_it_and_a_redirect_is_not_followed(hooks: Running, status: int) -> None:
-    hooks.reply = lambda _: (status, {"location": hooks.url})
-    assert send(hooks.url) == [EndpointAnswer(f"HTTP {status}" if status > 299 else None)]
-    assert len(hooks.received) == 1
-
-
-@pytest.mark.parametrize("location", ["http://xn--a/", "mailto:[", "http://[::1", "//a:999999/"])
-def test_the_location_of_a_redirect_is_not_read(hooks: Running, location: str) -> None:
-    hooks.reply = lambda got: (302, {"location": location}) if got.event_id == "message-1" else (204, {})
-    assert send(hooks.url, 3) == [EndpointAnswer(), EndpointAnswer("HTTP 302"), EndpointAnswer()]
+@pytest.mark.parametrize("location", ["", "http://xn--a/", "mailto:[", "http://[::1", "//a:999999/"])
+def test_every_2xx_takes_it_and_the_location_of_a_redirect_is_not_read(hooks: Running, location: str) -> None:
+    statuses = [200, 202, 204, 299, 301, 302, 307, 308]
+    hooks.reply = lambda got: (statuses[int(got.event_id[-1])], {"location": location or hooks.url})
+    refused = [f"HTTP {status}" if status > 299 else None for status in statuses]
+    assert send(hooks.url, len(statuses)) == [EndpointAnswer(error) for error in refused]
+    assert len(hooks.received) == len(statuses)
 
 
 def test_what_is_not_answered_at_the_end_is_given_up(capfd: pytest.CaptureFixture[str]) -> None:
@@ -106,17 +102,10 @@ def test_where_nobody_is(host: str) -> None:
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
-        ("30", 30),
-        ("0", 0),
-        ("-5", 0),
-        ("soon", 0),
-        ("9" * 9000, inf),
-        ("1e9", 0),
-        ("１２".encode().decode("latin-1"), 0),
-        ("Wed, 21 Oct 2037 07:28:00", 0),
-        ("Wed, 21 Oct 2037 07:28:00 +99999999999999", 0),
-        ("Wed, 21 Oct 99999999999 07:28:00 GMT", 0),
-        ("Sat, 01 Jan 0001 00:00:00 GMT", 0),
+        *(("30", 30), ("9" * 9000, inf)),
+        *((other, 0) for other in ("0", "-5", "soon", "1e9", "１２".encode().decode("latin-1"))),
+        *((f"Wed, 21 Oct {end}", 0) for end in ("2037 07:28:00", "2037 07:28:00 +99999999999999")),
+        *(("Wed, 21 Oct 99999999999 07:28:00 GMT", 0), ("Sat, 01 Jan 0001 00:00:00 GMT", 0)),
     ],
 )
 def test_retry_after(hooks: Running, asked: str, expected: float) -> None:
@@ -165,7 +154,10 @@ def test_one_that_hangs_lets_the_others_through(hooks: Running, monkeypatch: pyt
 
 @pytest.mark.parametrize(
     "given",
-    [b"", b"\n", b"whsec_", b"c2VjcmV0" * 4, b"whsec_" + b"A" * 31 + b"=", b"whsec_" + b"A" * 87 + b"=", b"whsec_\xff"],
+    [
+        *(b"", b"\n", b"c2VjcmV0" * 4),
+        *(b"whsec_" + text for text in (b"", b"A" * 31 + b"=", b"A" * 87 + b"=", b"A" * 32 + b"-___", b"\xff")),
+    ],
 )
 def test_a_secret_has_its_form(given: bytes) -> None:
     with pytest.raises(SepuError) as refused:

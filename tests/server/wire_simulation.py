@@ -92,11 +92,7 @@ class Wire(asyncio.Transport):
         assert not self.eof, "ended twice"
         self.eof = True
 
-    def close(self) -> None:
-        self.lose()
-
-    def abort(self) -> None:
-        self.lose()
+    close = abort = lose
 
     def is_closing(self) -> bool:
         return self.closed
