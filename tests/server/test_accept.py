@@ -64,7 +64,7 @@ def test_a_worker_accepts_until_it_is_ahead_of_another_or_has_no_descriptor_left
     with socket.create_server(("127.0.0.1", 0), backlog=20) as listener, ExitStack() as stack:
         for _ in range(20):
             stack.enter_context(socket.create_connection(listener.getsockname()))
-        asyncio.run(run(listener))
+        asyncio.run(asyncio.wait_for(run(listener), 20))
     assert len(caplog.records) == int(not accepted)
 
 
