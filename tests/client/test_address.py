@@ -3,12 +3,14 @@
 import os
 import ssl
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
-from sepu_client import Client, Request, proxies, tls
+from sepu_client import Client, calls, proxies, tls
 from sepu_client.address import Route, find_route, read_address
 from sepu_client.protocol import Link
 from sepu_client.proxies import Proxy
@@ -56,8 +58,10 @@ def test_an_address(base_url: str, base: str, host: str, port: int) -> None:
     found = route(base_url)
     assert (found.base, found.host, found.port, found.proxy) == (base, host, port, None)
     assert (found.tls is not None) == base.startswith("https:")
-    sent = next(Link(found).exchange(Request("GET", f"{found.base}/v1/usage", {}, b"", 1)))
-    assert sent in (b"GET /v1/usage HTTP/1.1\r\n\r\n", b"GET /A%2fb/v1/usage HTTP/1.1\r\n\r\n")
+    request = Client(base_url, "a-key", ssl_context=CONTEXT)._requests.of(calls.usage(), 1)
+    assert request.headers["Host"] == urlsplit(base).netloc
+    sent = bytes(next(Link(found).exchange(request)))
+    assert sent.startswith((b"GET /v1/usage HTTP/1.1\r\n", b"GET /A%2fb/v1/usage HTTP/1.1\r\n"))
 
 
 def test_a_unix_socket_is_named_localhost_and_has_no_proxy(environment: Set) -> None:
@@ -72,8 +76,11 @@ HTTPS = "https://colors.example"
     ("variables", "base_url", "proxy"),
     [
         ({"HTTPS_PROXY": "http://proxy:3128"}, HTTPS, Proxy("proxy", 3128, False, "")),
-        ({"https_proxy": "http://a", "HTTPS_PROXY": "http://b"}, HTTPS, Proxy("a", 80, False, "")),
-        ({"HTTPS_PROXY": "http://a", "ALL_PROXY": "http://b"}, HTTPS, Proxy("a", 80, False, "")),
+        *(
+            ({first: "http://a", second: "http://b"}, base_url, Proxy("a", 80, False, ""))
+            for base_url, own in ((HTTPS, ["https_proxy", "HTTPS_PROXY"]), ("http://localhost", ["http_proxy"]))
+            for first, second in pairwise([*own, "all_proxy", "ALL_PROXY"])
+        ),
         ({"ALL_PROXY": "proxy:3128"}, HTTPS, Proxy("proxy", 3128, False, "")),
         ({"all_proxy": "https://proxy/"}, HTTPS, Proxy("proxy", 443, True, "")),
         ({"http_proxy": "http://proxy"}, HTTPS, None),

@@ -54,6 +54,7 @@ def test_what_people_write_for_a_colour(color: Any) -> None:
         ({"r": 1, "g": 2, "b": 3}, TypeError, "write [{'r': 1, 'g': 2, 'b': 3}]"),
         (["#C83C2"], ValueError, "'#C83C2' has 5 digits; write three as in '#fff', or six as in '#C83C23'"),
         (["color(display-p3 1 0 0)"], ValueError, "'color(display-p3 1 0 0)' lies outside sRGB"),
+        (["color(display-p3 0 0.5 0)"], ValueError, "'color(display-p3 0 0.5 0)' lies outside sRGB"),
         (["C83C23FF"], ValueError, "is HEX with an alpha channel: write '#C83C23'"),
         (["#1234"], ValueError, "'#1234' has an alpha channel of 0.266667"),
         (["222.2 47.4% 11.2%"], ValueError, "is without a function: write 'hsl(222.2 47.4% 11.2%)', or what is meant"),

@@ -747,6 +747,15 @@ def test_an_idle_connection_that_dies_silently_is_noticed(monkeypatch: pytest.Mo
 V4, V6 = socket.AF_INET, socket.AF_INET6
 
 
+@linux
+def test_an_attempt_outlives_a_silent_connection() -> None:
+    with connections.new_socket(V4) as made, Client("http://a", SECRET) as client:
+        options = (socket.TCP_USER_TIMEOUT, socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL)
+        milliseconds, idle, again = (made.getsockopt(socket.IPPROTO_TCP, option) for option in options)
+    assert milliseconds / 1000 <= client._timeout / 2
+    assert idle + again < connections.IDLE_SECONDS
+
+
 def test_the_families_of_addresses_take_turns() -> None:
     addresses: list[connections.Address] = [(V6, 1), (V6, 2), (V6, 3), (V4, 4)]
     assert [address for _, address in connections.interleave(addresses)] == [1, 4, 2, 3]

@@ -87,12 +87,13 @@ def test_a_call_ends_by_its_deadline_and_leaves_nothing_open(
 
 @pytest.mark.parametrize("resolver", ["silent", "many addresses"])
 def test_a_name_takes_no_longer_than_the_deadline(
-    open_client: Open, monkeypatch: pytest.MonkeyPatch, resolver: str
+    open_client: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, resolver: str
 ) -> None:
-    answered = threading.Event()
+    answered, asked = threading.Event(), list[threading.Thread]()
     found = socket.getaddrinfo
 
     def resolve(_: str, *given: Any, **options: Any) -> list[Any]:
+        asked.append(threading.current_thread())
         if resolver == "silent":
             answered.wait(2 * LATE)
         return found("127.0.0.1", *given, **options) * 50
@@ -106,8 +107,12 @@ def test_a_name_takes_no_longer_than_the_deadline(
         with pytest.raises(NoAnswerError):
             client.search("hong")
         took = time.monotonic() - started
-        answered.set()  # a closing event loop waits for its resolver
+        answered.set()
+        for thread in asked:
+            thread.join()
     assert took < LATE
+    assert all(thread.daemon for thread in asked), "the process may exit before they end"
+    assert caplog.messages == [], "the late answer is of no use to the event loop"
 
 
 def test_a_function_that_hangs_takes_no_longer_than_the_deadline() -> None:

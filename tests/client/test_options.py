@@ -96,7 +96,7 @@ def test_each_attempt_is_observed(open_client: Open) -> None:
         within += 1
         yield
         within -= 1
-        seen.append(attempt)
+        seen.append(copy(attempt))  # as it is when the observer ends
 
     def headers() -> dict[str, str]:
         assert within == 1, "so that they can name the span of the attempt"

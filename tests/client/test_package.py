@@ -19,13 +19,15 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_it_needs_nothing_of_the_server() -> None:
-    """Imports it where sepu and its requirements cannot be imported."""
+    """Imports it where sepu and its requirements cannot be imported, and where, as in a zip, no metadata is found."""
     script = """
-import sys
+import importlib.metadata, sys
+importlib.metadata.MetadataPathFinder.find_distributions = lambda *_: []
 for name in ("sepu", "numpy", "falcon", "psycopg", "gunicorn", "rich", "click", "httpx", "uvloop"):
     sys.modules[name] = None
 import sepu_client
 sepu_client.Client("https://colors.example", "a-key").close()
+assert sepu_client.__version__ == "unknown"
 """
     done = completed([sys.executable, "-c", script])
     assert (done.returncode, done.stderr) == (0, "")

@@ -264,10 +264,12 @@ def test_a_coded_body_is_not_read() -> None:
 
 def tunnel(*received: bytes | None) -> bytes:
     route = Route("https://[::1]", "[::1]", "::1", 443, tls=ANY, proxy=Proxy("proxy", 80, False, "Basic eDp5"))
-    conversation = Link(route).open()
+    link = Link(route)
+    conversation = link.open()
     sent = bytes(next(conversation))
     hello = [conversation.send(part) for part in received][-1]
     assert hello[:2] == b"\x16\x03"  # a TLS handshake record
+    assert b"Basic" not in bytes(next(link.exchange(REQUEST))), "the service sees no password of the proxy"
     return sent
 
 

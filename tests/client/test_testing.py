@@ -43,7 +43,8 @@ def calls(client: Client) -> Iterable[Callable[[], object]]:
     yield lambda: client.match(["#000"] * 4)
     yield lambda: client.match(["#000"] * 3)
     yield lambda: client.match(["#C83C23", (12.5, 0, 255)], top=3, idempotency_key="the-first")
-    yield lambda: client.search("hong", limit=2)
+    yield lambda: client.search("hong", limit=2, idempotency_key="a-search")
+    yield lambda: client.search("tao", limit=2, idempotency_key="a-search")
     yield lambda: client.search("nothing at all", limit=1, idempotency_key="the-first")
     yield lambda: client.usage()
     yield lambda: client.library()
@@ -93,7 +94,7 @@ def test_it_answers_as_the_service_does(connection: psycopg.Connection, uvloop: 
             "http://a", "a-key", send=lambda request, _: send(request, lambda one: fake.send(one, None))
         )
     )
-    assert [status for status, _, _ in real] == [200, 409, 200, 429, 200, 200, 200, 409, 200, 200]
+    assert [status for status, _, _ in real] == [200, 409, 200, 429, 200, 200, 200, 409, 409, 200, 200]
     for one in (*real, *faked):
         for name in OWN:
             assert one[2].pop(name, "") is not None

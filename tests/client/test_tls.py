@@ -4,6 +4,7 @@ import socket
 import ssl
 import time
 from contextlib import suppress
+from unittest.mock import Mock
 
 import pytest
 from tests.client.blocking import Open
@@ -11,6 +12,7 @@ from tests.client.hostile import WAYS, Peer, Step, certificate, listening, sayin
 
 from sepu_client import NoAnswerError
 from sepu_client.address import Route
+from sepu_client.messages import Lost
 from sepu_client.protocol import Link
 
 ANSWER = (
@@ -69,7 +71,7 @@ def test_what_comes_between_two_calls(open_client: Open, between: str, connectio
         assert listed.connections == connections
 
 
-def test_tickets_between_two_calls_are_no_reason_to_leave_a_connection() -> None:
+def test_tickets_between_two_calls_are_no_reason_to_leave_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """Session tickets make the socket readable. The host is an absolute name, whose certificate has no last dot."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     server = certificate().server.wrap_bio(incoming, outgoing, server_side=True)
@@ -88,3 +90,9 @@ def test_tickets_between_two_calls_are_no_reason_to_leave_a_connection() -> None
     assert link.stays_open_after(tickets)
     server.write(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
     assert not link.stays_open_after(outgoing.read())
+    alert = ssl.SSLError("tlsv1 alert access denied")
+    alert.reason = "TLSV1_ALERT_ACCESS_DENIED"
+    monkeypatch.setattr(link._layers[0]._object, "read", Mock(side_effect=alert))
+    with pytest.raises(Lost) as raised:
+        link._layers[0].decrypted(b"")
+    assert (raised.value.final, raised.value.unsent) == (False, False), "the service may have read the request"
