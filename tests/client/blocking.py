@@ -6,11 +6,12 @@ Imports nothing of the server, so that an installed client can be tested with it
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, Protocol, cast
 
 import pytest
 
-from sepu_client import AsyncClient, Client, Library, MatchResponse, MatchResult, SearchResponse, UsageResponse
+from sepu_client import AsyncClient, Client, Library, MatchResponse, MatchResult, Request, SearchResponse, UsageResponse
 from sepu_client.results import MeteredResponse
 
 
@@ -60,6 +61,28 @@ def async_client(base_url: str, api_key: str, **options: Any) -> Iterator[AnyCli
 
 Open = Callable[..., AbstractContextManager[AnyClient]]
 CLIENTS: dict[str, Open] = {"sync": sync_client, "async": async_client}
+
+
+class AwaitedClient:
+    """A Client with the interface of an AsyncClient: its methods run in threads."""
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        self.client = Client(*given, **options)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return partial(asyncio.to_thread, getattr(self.client, "close" if name == "aclose" else name))
+
+
+AWAITED: dict[str, Callable[..., Any]] = {"sync": AwaitedClient, "async": AsyncClient}
+
+
+def sending(kind: str, send: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that does not wait, as the `send` of this kind of client."""
+
+    async def send_async(request: Request, network: object) -> Any:
+        return send(request, network)
+
+    return send if kind == "sync" else send_async
 
 
 @pytest.fixture(params=CLIENTS)

@@ -176,9 +176,7 @@ def test_errors_of_the_service(run: Run, uvloop: Server, issued: IssuedKey) -> N
     assert done.stderr.endswith("; to repeat it, add --idempotency-key order-4712\n")  # it may be charged
     wrong = issued.api_key[:-1] + ("a" if issued.api_key[-1] != "a" else "b")
     done = run("usage", SEPU_API_KEY=wrong)
-    assert re.fullmatch(r"sepu-client: 401 unauthorized \(request id \S{36}\)\n", done.stderr), (
-        "without a key to repeat"
-    )
+    assert re.fullmatch(r"sepu-client: 401 unauthorized \(request id \S{36}\)\n", done.stderr)  # no key to repeat
     assert wrong not in done.stderr
 
 

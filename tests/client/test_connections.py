@@ -15,16 +15,16 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
-from tests.client.blocking import AnyClient, Open
+from tests.client.blocking import AWAITED, Open, sending
 from tests.client.hostile import (
     ANSWER,
     ANSWERED,
@@ -225,8 +225,10 @@ def test_a_failing_function_for_headers_shows_no_key(open_client: Open) -> None:
     "wrong",
     [
         {"api_key": f"{SECRET}\n"},
+        {"api_key": None},
         {"base_url": "ftp://a"},
         {"timeout": 0},
+        {"deadline": "60"},
         {"headers": {"Host": "a"}},
         {"proxy": "http://user:thesecret@a b"},
         {"proxy": "socks5://user:thesecret@a"},
@@ -294,39 +296,20 @@ def test_a_cancellation_does_not_show_the_key() -> None:
     assert SECRET not in "".join(whole.format())
 
 
-async def close_while_it_waits(url: str) -> list[NoAnswerError]:
-    client = AsyncClient(url, SECRET, timeout=0.5, deadline=60)
-    call = asyncio.create_task(client.search("hong", idempotency_key="the-one-key"))
-    await asyncio.sleep(0.2)
-    await client.aclose()
-    return [await outcome_of(call), await outcome_of(client.search("hong", idempotency_key="another-key"))]
+def test_a_call_whose_client_is_closed_tells_its_idempotency_key(kind: str) -> None:
+    async def close(url: str) -> Sequence[Any]:
+        client = AWAITED[kind](url, SECRET, timeout=0.5, deadline=60)
+        call = asyncio.create_task(client.search("hong", idempotency_key="the-one-key"))
+        await asyncio.sleep(0.2)
+        await client.aclose()
+        ends = asyncio.gather(call, client.search("hong", idempotency_key="another-key"), return_exceptions=True)
+        return await asyncio.wait_for(ends, 30)
 
-
-async def outcome_of(call: Awaitable[object]) -> NoAnswerError:
-    with pytest.raises(NoAnswerError) as raised:
-        await call
-    return raised.value
-
-
-def close_in_a_thread(url: str) -> list[NoAnswerError]:
-    client = Client(url, SECRET, timeout=0.5, deadline=60)
-    threading.Timer(0.2, client.close).start()
-    found = []
-    for key in ("the-one-key", "another-key"):
-        with pytest.raises(NoAnswerError) as raised:
-            client.search("hong", idempotency_key=key)
-        found.append(raised.value)
-    return found
-
-
-def test_a_call_whose_client_is_closed_tells_its_idempotency_key() -> None:
-    start = time.monotonic()
-    may_be_charged = {"the-one-key": True, "another-key": False}
     with listening("plain", [Peer.silence]) as peer:
-        for ends in (close_in_a_thread(peer.url), asyncio.run(close_while_it_waits(peer.url))):
-            assert {end.idempotency_key: end.may_be_charged for end in ends} == may_be_charged
-            assert [(str(end), end.retryable) for end in ends] == [("no answer (the client is closed)", False)] * 2
-    assert time.monotonic() - start < 30
+        ends = asyncio.run(close(peer.url))
+    assert [str(end) for end in ends] == ["no answer (the client is closed)"] * 2
+    told = [(end.idempotency_key, end.may_be_charged, end.retryable) for end in ends]
+    assert told == [("the-one-key", True, False), ("another-key", False, False)]
 
 
 def test_waiting_for_a_turn_is_not_part_of_an_attempt(
@@ -502,33 +485,15 @@ def test_a_cancellation_stays_known_to_its_maker() -> None:
     assert earlier.value.__traceback__ is None, "its frames may have the key too"
 
 
-Seam = Callable[..., AbstractContextManager[AnyClient]]
-
-
-@pytest.fixture
-def answered(open_client: Open, kind: str) -> Seam:
-    """Opens the client with a function that answers its requests."""
-
-    def opened(answer: Callable[[Request], Answer], **options: Any) -> AbstractContextManager[AnyClient]:
-        def send(request: Request, _: object) -> Answer:
-            return answer(request)
-
-        async def send_async(request: Request, _: object) -> Answer:
-            return answer(request)
-
-        return open_client("http://localhost", SECRET, send=send if kind == "sync" else send_async, **options)
-
-    return opened
-
-
 @pytest.mark.parametrize("status", [200, 302, 400, 500])
-def test_an_echo_of_the_request_shows_no_key(answered: Seam, status: int) -> None:
-    def echo(request: Request) -> Answer:
+def test_an_echo_of_the_request_shows_no_key(open_client: Open, kind: str, status: int) -> None:
+    def echo(request: Request, _: object) -> Answer:
         secret = request.headers["Authorization"]
         headers = {"X-Echo": secret, "X-Request-Id": secret, "X-Error-Pointer": f"/{secret}"}
         return Answer(status, headers, f'{{"error":"{secret}"}}'.encode())
 
-    with answered(echo, deadline=0.1) as client, pytest.raises(Error) as raised:
+    options: Any = {"send": sending(kind, echo), "deadline": 0.1}
+    with open_client("http://localhost", SECRET, **options) as client, pytest.raises(Error) as raised:
         client.search("hong")
     own = raised.value.__traceback__
     assert own is not None
@@ -689,20 +654,14 @@ def call_with_dead_connections(kind: str, timeout: float) -> None:
         peer.send(HEAD + ANSWER)
         peer.silence()
 
-    async def call_async(url: str) -> None:
-        async with AsyncClient(url, SECRET, timeout=20) as client:
+    async def call(url: str) -> None:
+        async with aclosing(AWAITED[kind](url, SECRET, timeout=20)) as client:
             await asyncio.gather(*(client.library() for _ in range(KEPT)))
-            client._timeout = timeout
+            getattr(client, "client", client)._timeout = timeout
             await client.library()
 
     with listening("plain", [answer]) as peer:
-        if kind == "async":
-            asyncio.run(call_async(peer.url))
-        else:
-            with Client(peer.url, SECRET, timeout=20) as client, ThreadPoolExecutor(KEPT) as pool:
-                list(pool.map(lambda _: client.library(), range(KEPT)))
-                client._timeout = timeout
-                client.library()
+        asyncio.run(call(peer.url))
 
 
 @vanishing

@@ -17,27 +17,22 @@ from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.client.blocking import AnyClient, Open
+from tests.client.blocking import AnyClient, Open, sending
 
-from sepu_client import Answer, Attempt, Request, SearchResponse, async_client, calls, client, errors
+from sepu_client import Answer, Request, SearchResponse, async_client, calls, client, errors
 from sepu_client.messages import MAX_BODY, Call, Lost
 from sepu_client.retries import settle
 
 REQUEST_ID = "0b6f3c1e-7f0a-4a52-9d3a-1c8e5b7d2f40"
 PAGE = Path(__file__).parents[2] / "docs" / "client.md"
-USAGE = {
-    "x-usage-period": "2026-11",
-    "x-usage-meter": "color_search",
-    "x-usage-limit": "1000",
-    "x-usage-committed": "1",
-    "x-usage-reserved": "0",
-    "x-usage-remaining": "999",
-}
+MEMBERS = {"period": "2026-11", "meter": "color_search", "limit": 1000, "committed": 1, "reserved": 0, "remaining": 999}
+USAGE = {f"x-usage-{name}": str(value) for name, value in MEMBERS.items()}
 
 
 def answer(status: int, body: Any, **headers: str) -> Answer:
@@ -281,17 +276,20 @@ def test_the_request_id_of_an_error_is_that_of_its_body() -> None:
     assert str(error) == "502 from a server in between, not from the service"
 
 
-DATE = "Wed, 25 Nov 2026 12:00:00 GMT"
+DATE = "Thu, 05 Nov 2026 12:00:00 GMT"
 
 
 @pytest.mark.parametrize(
     ("after", "seconds"),
     [
-        ("Wed, 25 Nov 2026 12:00:40 GMT", 40),
-        ("Wednesday, 25-Nov-26 12:01:00 GMT", 60),  # the forms that RFC 9110 calls obsolete
-        ("Wed Nov 25 12:00:05 2026", 5),
-        ("Wed, 25 Nov 2026 11:59:00 GMT", 0),
-        ("Wed, 25 Nov 2026 13:00:01 +0100", 1),
+        ("Thu, 05 Nov 2026 12:00:40 GMT", 40),
+        ("Thursday, 05-Nov-26 12:01:00 GMT", 60),  # the forms that RFC 9110 calls obsolete
+        ("Thu Nov  5 12:00:05 2026", 5),
+        ("Thu, 05 Nov 2026 11:59:00 GMT", 0),
+        ("Thu, 05 Nov 2026 13:00:01 +0100", 1),
+        ("5 Nov 2026 12:01", 60),  # a date has 16 to 40 characters
+        (f"Thu,{12 * ' '}05 Nov 2026 12:00:40 GMT", 40),
+        (f"Thu,{13 * ' '}05 Nov 2026 12:00:40 GMT", 0),
     ],
 )
 def test_a_retry_after_may_be_a_date(after: str, seconds: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,20 +308,10 @@ def test_a_date_counts_from_now_where_the_answer_has_none() -> None:
     assert 2 * 86_400 - 60 < error.retry_after <= 2 * 86_400
 
 
-NO_SECONDS = [
-    "",
-    "soon",
-    "-5",
-    "1.5",
-    "1e3",
-    "9" * 400,
-    "１",
-    "Wed, 99 Oct 2026 07:28:00 GMT",
-    "Wed, 21 Oct 99999 07:28:00 GMT",
-]
-
-
-@pytest.mark.parametrize("after", NO_SECONDS)
+@pytest.mark.parametrize(
+    "after",
+    ["", "soon", "-5", "1.5", "1e3", "9" * 400, "１", "Wed, 99 Oct 2026 07:28:00 GMT", "Wed, 21 Oct 99999 07:28"],
+)
 def test_a_retry_after_that_is_no_number_of_seconds_is_none(after: str) -> None:
     result, fake = run([Answer(503, {"retry-after": after}, b""), GOOD], 60, 1)
     assert result.count == 0
@@ -438,11 +426,7 @@ def test_both_clients_keep_to_the_table(open_client: Open, kind: str, fake: Fake
 def test_a_pause_that_outlasts_the_deadline_ends_with_the_last_error(open_client: Open, kind: str, fake: Fake) -> None:
     """As when a computer sleeps."""
 
-    seen = list[Attempt]()
-
-    def observe(attempt: Attempt) -> AbstractContextManager[None]:
-        seen.append(attempt)
-        return nullcontext()
+    observe = Mock(return_value=nullcontext())
 
     def send(*_: object) -> Answer:
         assert fake.now == 1000
@@ -452,6 +436,7 @@ def test_a_pause_that_outlasts_the_deadline_ends_with_the_last_error(open_client
     with opened(open_client, kind, send, observe=observe) as client, pytest.raises(errors.ServiceError) as raised:
         client.search("hong")
     assert raised.value.may_be_charged
+    seen = [call.args[0] for call in observe.call_args_list]
     assert [(one.status, one.reason) for one in seen] == [(503, None), (None, "the deadline came before it was sent")]
 
 
@@ -558,10 +543,7 @@ def failing(failure: BaseException) -> Any:
 
 
 def opened(open_client: Open, kind: str, send: Any, **options: Any) -> AbstractContextManager[AnyClient]:
-    async def send_async(request: Request, network: Any) -> Any:
-        return send(request, network)
-
-    return open_client("http://localhost", "sepu_thesecret", send=send if kind == "sync" else send_async, **options)
+    return open_client("http://localhost", "sepu_thesecret", send=sending(kind, send), **options)
 
 
 @pytest.mark.parametrize("failure", FAULTS, ids=repr)
@@ -624,16 +606,3 @@ def test_the_reason_of_an_invalid_answer(outcome: Answer, reason: str) -> None:
     error, _ = run([outcome], 1, 1)
     assert (type(error), error.reason) == (errors.InvalidAnswerError, reason)
     assert str(error) == f"{outcome.status}: {reason}"
-
-
-@pytest.mark.parametrize(
-    ("after", "date", "seconds"),
-    [
-        ("5 Nov 2026 12:01", "Thu, 05 Nov 2026 12:00:20 GMT", 40),
-        ("Wed,            25 Nov 2026 12:00:40 GMT", DATE, 40),
-        ("Wed,             25 Nov 2026 12:00:40 GMT", DATE, 0),
-    ],
-)
-def test_a_date_has_16_to_40_characters(after: str, date: str, seconds: int) -> None:
-    _, fake = run([Answer(503, {"retry-after": after, "date": date}, b""), GOOD], 600, 0)
-    assert fake.waits == [0, seconds]

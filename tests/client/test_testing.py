@@ -74,14 +74,9 @@ def transcript(client_of: Callable[[Callable[..., Answer]], Client]) -> list[Any
 
 # Of one account and release.
 OWN = [
-    "requestId",
-    "accountId",
-    "version",
-    "sourceProjectionSha256",
-    "rightsManifestSha256",
-    "librarySha256",
+    "requestId", "accountId", "version", "sourceProjectionSha256", "rightsManifestSha256", "librarySha256",
     "valueMismatchCount",
-]
+]  # fmt: skip
 
 
 def test_it_answers_as_the_service_does(connection: psycopg.Connection, uvloop: Server, issued: IssuedKey) -> None:

@@ -8,20 +8,14 @@ from unittest.mock import Mock
 
 import pytest
 from tests.client.blocking import Open
-from tests.client.hostile import WAYS, Peer, Step, certificate, listening, saying
+from tests.client.hostile import ANSWER, ANSWERED, WAYS, Peer, Step, certificate, listening, saying
 
 from sepu_client import NoAnswerError
 from sepu_client.address import Route
 from sepu_client.messages import Lost
 from sepu_client.protocol import Link
 
-ANSWER = (
-    b'{"version":"1.0.0","recordCount":161,"sourceProjectionVersion":"1.0.0","sourceProjectionSha256":"",'
-    b'"rightsManifestSha256":"","librarySha256":"","mode":"commercial"}'
-)
-REQUEST_ID = b"X-Request-Id: 00000000-0000-0000-0000-000000000000\r\n"
-UNTIL_THE_END = b"HTTP/1.1 200 OK\r\n" + REQUEST_ID + b"\r\n" + ANSWER
-WHOLE = b"HTTP/1.1 200 OK\r\n%bContent-Length: %d\r\n\r\n%b" % (REQUEST_ID, len(ANSWER), ANSWER)
+UNTIL_THE_END = b"HTTP/1.1 200 OK\r\n\r\n" + ANSWER
 
 
 def close_notify(peer: Peer) -> None:
@@ -54,14 +48,14 @@ def test_what_comes_between_two_calls(open_client: Open, between: str, connectio
     def converse(peer: Peer) -> None:
         peer.tls()
         peer.request()
-        peer.send(WHOLE)
+        ANSWERED(peer)
         if between == "close_notify" and listed.connections == 1:
             close_notify(peer)
             return
         if between == "data" and listed.connections == 1:
             peer.send(b"\r\n")
         peer.request()
-        peer.send(WHOLE)
+        ANSWERED(peer)
 
     with listening("TLS", [converse]) as listed:
         with open_client(api_key="sepu_key", deadline=5, **listed.options) as client:
