@@ -100,6 +100,8 @@ def test_malformed_names_are_refused(run: Run) -> None:
     for external_id in ("two words", "-x", "a" * 16, "x" * 129, "né"):
         assert_failed(run("account", "create", f"--external-id={external_id}"), "an external id has 1 to 128")
     assert lines(run("account", "list", "--json")) == []
+    created(run, "--name", "n" * 200, "--external-id", "x" * 128)
+    assert printed(run("account", "show", "x" * 128, "--json"))["name"] == "n" * 200
 
 
 def test_accounts_are_searched(run: Run) -> None:
@@ -416,6 +418,8 @@ def test_largest_and_quiet_accounts_and_parts_of_names(run: Run, connection: psy
         sums = accounts.sum_accounts(connection, search="silk")
     assert (sums.accounts, sums.committed["color_match"], sums.last_month["color_match"]) == (2, 5, 14)
     assert accounts.sum_accounts(connection, quiet=True).accounts == 1
+    made.append(accounts.create_account(connection, "standard").account_id)  # without a name
+    assert found("--sort", "name", "--desc", "--limit", "1") == [2]
     assert printed(run("account", "show", "tea", "--json"))["accountId"] == made[2]
     assert_failed(run("account", "show", "silk"), "several accounts are like 'silk'")
     assert_failed(run("account", "show", "nobody"), "there is no account")

@@ -209,6 +209,8 @@ def test_an_audit_for_prometheus(run: Run, connection: psycopg.Connection, tmp_p
     account = printed(run("account", "create", "--expires-at", "20d", "--json"))
     for end in ("6d", "8d", "40d"):
         run("key", "issue", account["accountId"], "--expires-at", end)
+    revoked = printed(run("key", "issue", account["accountId"], "--expires-at", "5d", "--json"))
+    text(run("key", "revoke", revoked["keyId"]))
     suspended = printed(run("account", "create", "--expires-at", "5d", "--json"))
     run("account", "suspend", suspended["accountId"])
     text(run(*audit))

@@ -160,10 +160,12 @@ def test_what_fails_is_tried_again_and_those_behind_it_wait(events: Events) -> N
     assert events.deliver() == "", "nothing is due"
     assert (events.status()["due"], events.status()["dead"]) == (3, 0)
 
+    set_plan(events.connection, customer.plan_id, {"color_match": 20, "color_search": 10}, requests_per_minute=1000)
+    assert customer.meter(events.connection, "key-0002", units=6, at=datetime.now(UTC)).outcome == "charged"
     events.hooks.reply = lambda _: (200, {})
     events.make_due()
     assert events.deliver() == ""
-    assert events.sent(customer) == [80, 80, 95, 100]
+    assert events.sent(customer) == [80, 80, 95, 100, 80], "in the order of the use"
     assert events.all_delivered()
 
 

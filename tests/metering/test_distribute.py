@@ -75,6 +75,20 @@ def test_all_is_distributed_once_and_keeps_no_plan(connection: Connection, monke
     assert {name for (name,) in custom} == delegated_commands("").keys()
 
 
+def test_each_of_many_workers_has_a_probe(connection: Connection) -> None:
+    with connection.transaction(force_rollback=True):
+        connection.execute(CITUS)
+        connection.execute("""
+            create table pg_dist_placement as select i as shardid, i as groupid from generate_series(1, 64) i;
+            create function get_shard_id_for_distribution_column(text, text) returns integer
+                language sql as 'select 1 + (hashtext($2) & 63)';
+            drop table pg_dist_node;
+            create table pg_dist_node as
+                select groupid, groupid as nodeid, 'w' as nodename, groupid as nodeport, 'primary' as noderole
+                  from pg_dist_placement""")
+        assert len(statements.run(connection, "read_probes").fetchall()) == 64
+
+
 @pytest.mark.parametrize("name", statements.parse([ONLY_ON_A_CLUSTER.read_text("utf-8")]))
 def test_a_statement_of_a_cluster_takes_no_parameters_and_lacks_only_citus(connection: Connection, name: str) -> None:
     try:

@@ -156,6 +156,7 @@ def test_a_role_has_one_purpose_and_people_read_no_secret(connection: Connection
 
 BEYOND = [
     ("grant delete on sepu.change to {}", "more than support", "delete on sepu.change", "revoked"),
+    ("grant truncate on sepu.change to {}", "more than support", "truncate on sepu.change", "revoked"),
     ("grant update (day) on sepu.usage_day to {}", "more than support", "update on sepu.usage_day (day)", "revoked"),
     ("grant select on sepu.stored_result to {}", "more than support", "select on sepu.stored_result (body)", "revoked"),
     ("grant create on schema sepu to {}", "more than support", "create on sepu", "revoked"),
@@ -437,6 +438,10 @@ def test_who_holds_locks_is_named(empty_url: str, role: str, monkeypatch: pytest
         until(lambda: lock_holders(empty) == [])  # the session ends after the answer
         with connect(make_conninfo(empty_url, user=role)) as session:
             empty.execute("create table public.own (); grant insert on public.own to public")
+            with empty.transaction():
+                session.execute("begin; select pg_advisory_xact_lock(3)")
+                assert lock_holders(empty) == [], "its transaction is younger than this one"
+            session.rollback()
             lock: LiteralString = "savepoint own; insert into public.own default values; "
             session.execute("begin; " + 900 * lock)
             assert lock_holders(empty) == []

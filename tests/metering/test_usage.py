@@ -28,11 +28,15 @@ MARCH = datetime(2026, 3, 1, tzinfo=UTC)
 def test_a_lost_day_is_a_difference(connection: Connection, customer: Customer) -> None:
     customer.meter(connection, units=3, at=MARCH)
     list(prune(connection, 31))
-    for tampered, days in (("update sepu.usage_day set units = units + 1", 4), ("delete from sepu.usage_day", None)):
+    for tampered, dated, days in (
+        ("update sepu.usage_day set units = units + 1", 3, 4),
+        ("update sepu.usage set dated = 4", 4, 4),
+        ("delete from sepu.usage_day", 4, None),
+    ):
         assert connection.execute(tampered.encode()).rowcount == 1
         (found,) = audit(connection).differences
         assert found.account_id == customer.account_id
-        assert (found.committed, found.pruned, found.dated, found.days) == (3, 3, 3, days)
+        assert (found.committed, found.pruned, found.dated, found.days) == (3, 3, dated, days)
 
 
 def test_today_and_yesterday_until_this_time(connection: Connection, customer: Customer) -> None:
@@ -114,11 +118,12 @@ def test_a_month_that_has_not_begun(connection: Connection) -> None:
             check_begun(connection, period)
 
 
-# As if a transaction were prepared, and a node of a Citus cluster did not answer.
+# As if transactions were prepared, here and in another database, and a node of a Citus cluster did not answer.
 PREPARED_AND_SILENT = """
 set local allow_system_table_mods = on;
 create or replace view pg_catalog.pg_prepared_xacts as
-select '1'::xid as transaction, 'p-1' as gid, now() as prepared, current_user as owner, current_database() as database;
+select '1'::xid as transaction, gid, now() as prepared, current_user as owner, database
+  from (values ('p-1', current_database()), ('p-2', 'another')) p (gid, database);
 update pg_extension set extname = 'citus';
 create function run_command_on_all_nodes(command text, out nodeid integer, out success boolean, out result text)
 returns setof record language plpgsql as $$ begin

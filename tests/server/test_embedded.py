@@ -24,7 +24,7 @@ from tests.harness.serving import SEPU, serving
 
 from sepu import limits
 from sepu.database.embedded import cluster, embedded_postgres, keeper, locks, programs, system_user
-from sepu.database.embedded.signals import ENDING
+from sepu.database.embedded.signals import ENDING, ended_by_exceptions
 from sepu.database.embedded.state_directory import mark_moved, mark_used, prepared
 from sepu.database.embedded.system_user import SYSTEM_USER
 from sepu.database.opening import connect
@@ -361,6 +361,8 @@ def test_no_signal_interrupts_the_clean_up(made: Path, monkeypatch: pytest.Monke
     """The first one starts it again, and the second one is ignored."""
 
     def signalled(users: IO[bytes]) -> bool:
+        with (made / "lock").open() as lock, pytest.raises(BlockingIOError):  # who starts now waits for the end
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         signal.raise_signal(signal.SIGTERM)
         return locks.is_last(users)
 
@@ -369,6 +371,13 @@ def test_no_signal_interrupts_the_clean_up(made: Path, monkeypatch: pytest.Monke
         handlers = {signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)}
     assert len(handlers) == 1, "each ends it alike"
     assert not running(made)
+
+
+@pytest.mark.usefixtures("default_signals")
+def test_an_ignored_signal_stays_ignored() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    with ended_by_exceptions():
+        signal.raise_signal(signal.SIGHUP)
 
 
 # --- as root
