@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,29 +60,6 @@ def archive() -> Iterator[Path]:
         yield directory
 
 
-@contextmanager
-def closing(cluster: Cluster) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        cluster.stop("immediate")
-
-
-@contextmanager
-def ended() -> Iterator[Event]:
-    """Yields an event and sets it at the end, so that threads waiting for it end too."""
-    event = Event()
-    try:
-        yield event
-    finally:
-        event.set()
-
-
-def ask_until(over: Event, answers: list[Response], ask: Callable[[], Response]) -> None:
-    while not over.wait(0.02):
-        answers.append(ask())
-
-
 def usage_of(connection: Connection, issued: IssuedKey) -> int:
     return show_usage(connection, issued.account_id).usage[0].committed
 
@@ -110,19 +87,8 @@ def archived(cluster: Cluster, archive: Path) -> None:
     cluster.initialise(archive_mode="on", archive_command=archive_command(cluster, archive))
 
 
-def server_of(cluster: Cluster) -> dict[str, str]:
-    """The environment for Postgres's client programs."""
-    return {
-        "PGHOST": str(cluster.directory),
-        "PGPORT": str(cluster.port),
-        "PGUSER": "sepu",
-        "PGDATABASE": "postgres",
-        "PATH": f"{cluster.programs}:{os.environ['PATH']}",
-    }
-
-
 def replayed(server: Cluster, archive: Path) -> subprocess.CompletedProcess[str]:
-    return completed([SCRIPTS / "check-replayed.sh", archive], env=server_of(server))
+    return completed([SCRIPTS / "check-replayed.sh", archive], env=server.environment)
 
 
 @contextmanager
@@ -211,8 +177,7 @@ def test_live_workers_follow_the_database_that_their_address_leads_to(first: Clu
         first.initialise()
         first.start()
 
-    first.start()
-    with closing(first), connect(first.url) as connection:
+    with first.running(), connect(first.url) as connection:
         migrate(connection)
         with serving(worker, service_url(first.url)) as server:
             issued = on_plan(connection)
@@ -221,9 +186,15 @@ def test_live_workers_follow_the_database_that_their_address_leads_to(first: Clu
             assert server.match(made_up, "dumped-1").status == 401
             run(first.programs / "pg_dump", "-d", first.url, "-Fc", "-f", dump)
 
-            answers: list[Response] = []
-            with ThreadPoolExecutor(1) as threads, ended() as over:
-                asking = threads.submit(ask_until, over, answers, lambda: server.match(issued, "dumped-1"))
+            answers, over = list[Response](), Event()
+
+            def ask() -> None:
+                while not over.wait(0.02):
+                    answers.append(server.match(issued, "dumped-1"))
+
+            with ThreadPoolExecutor(1) as threads, ExitStack() as ending:
+                ending.callback(over.set)  # the thread ends after a failure too
+                asking = threads.submit(ask)
                 replaced(lambda: until(lambda: answers and answers[-1].status == 503))
                 with connect(first.url) as restored:
                     restored.execute("create role sepu_service login")
@@ -352,7 +323,7 @@ def test_old_backups_are_deleted_with_their_wal_and_the_oldest_kept_can_be_recov
     broken.mkdir()
 
     def back_up(keep: int = 2, archive: Path = archive) -> subprocess.CompletedProcess[str]:
-        environment = server_of(first)
+        environment = first.environment
         environment["PATH"] = f"{broken}:{environment['PATH']}"
         return completed([BACKUP, tmp_path, str(keep), archive], env=environment)
 

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from psycopg.conninfo import make_conninfo
 from tests.harness.postgres import Cluster
 from tests.harness.proxy import socket_directory
@@ -88,15 +89,7 @@ class Citus:
         addresses = {COORDINATOR: self.coordinator, **dict(zip(WORKERS, self.workers, strict=False))}
         for address, other in addresses.items():
             command = command.replace(f"'{address}', 5432", f"'127.0.0.1', {other.port}")
-        environment = {
-            **os.environ,
-            "PGHOST": str(node.directory),
-            "PGPORT": str(node.port),
-            "PGUSER": "sepu",
-            "PGDATABASE": "postgres",
-            "SEPU_DATABASE_URL": self.owner_url,
-            "SEPU": str(SEPU),
-        }
+        own = {"SEPU_DATABASE_URL": self.owner_url, "SEPU": str(SEPU)}
         as_here = (
             'runuser() { while [ "$1" != -- ]; do shift; done; shift; "$@"; }; '
             'sepu() { "$SEPU" "$@"; }; set -e; PGOPTIONS= ; psql() { command psql -v ON_ERROR_STOP=1 "$@"; }; '
@@ -105,7 +98,7 @@ class Citus:
             ["bash", "-c", as_here + command.replace("/opt/sepu/bin/sepu", "sepu")],
             capture_output=True,
             text=True,
-            env=environment,
+            env={**os.environ, **node.environment, **own},
             cwd=ROOT,
             check=False,
         )
@@ -145,7 +138,9 @@ def empty_node(number: int) -> Iterator[Node]:
 
 @contextmanager
 def citus() -> Iterator[Citus]:
-    """A running cluster, made as the pages say: the ledger is there, but not distributed yet."""
+    """A running cluster, made as the pages say: the ledger is there, but not distributed yet. Skips without Citus."""
+    if reason := why_not():
+        pytest.skip(reason)
     with ExitStack() as stack:
         nodes = [stack.enter_context(empty_node(number)) for number in range(3)]
         running = Citus(nodes[0], tuple(nodes[1:]))

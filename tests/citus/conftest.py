@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from psycopg import Connection
 from psycopg.conninfo import make_conninfo
-from tests.citus.cluster import Citus, citus, why_not
+from tests.citus.cluster import Citus, citus
 from tests.harness.serving import Server, serving
 
 from sepu.admin.distribute import distribute
@@ -18,8 +18,6 @@ NO_BATCHES = ("--no-batches",)
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Citus]:
-    if reason := why_not():
-        pytest.skip(reason)
     with citus() as running:
         running.distribute()
         yield running
@@ -44,8 +42,6 @@ def server(service_url: str) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def other() -> Iterator[Citus]:
     """A cluster whose schemas tests may break."""
-    if reason := why_not():
-        pytest.skip(reason)
     with citus() as running:
         yield running
 

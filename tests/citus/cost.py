@@ -34,7 +34,7 @@ def _seconds(node: Cluster) -> float:
     return sum(postmaster.cpu_times()[:4]) + sum(sum(child.cpu_times()[:2]) for child in children(postmaster.pid))
 
 
-def _session_kib(node: Cluster) -> int:
+def session_kib(node: Cluster) -> int:
     """Returns the memory that a server's processes do not share."""
     postmaster = int((node.data / "postmaster.pid").read_text().split()[0])
     return sum(int(child.memory_full_info().uss) for child in children(postmaster)) // 1024
@@ -50,14 +50,14 @@ def _cost(nodes: Sequence[Cluster], charges: int) -> tuple[list[int], float]:
         for number in range(charges + 100):
             if number == 100:  # its plans are cached
                 before = [_seconds(node) for node in nodes]
-                memory = sum(map(_session_kib, nodes[1:]))
+                memory = sum(map(session_kib, nodes[1:]))
             command = meter_request(
                 holder, f"key-{number:08}", Charge("color_match", 1, bytes(32), bytes(300)), str(uuid4())
             )
             ((outcome, *_),) = connection.execute(command.statement, command.parameters).fetchall()
             assert outcome == "charged"
         spent = [round((_seconds(node) - began) / charges * 1e6) for node, began in zip(nodes, before, strict=True)]
-        return spent, (sum(map(_session_kib, nodes[1:])) - memory) / charges
+        return spent, (sum(map(session_kib, nodes[1:])) - memory) / charges
 
 
 def _set_plans(cluster: Citus, mode: str) -> None:

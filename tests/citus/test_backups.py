@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 from tests.charging import charge
-from tests.citus.cluster import Citus, Node, citus, why_not
+from tests.citus.cluster import Citus, Node, citus
 from tests.cli.running import invoke
 from tests.harness.postgres import run
 from tests.nodes.traffic import on_plan
@@ -24,8 +24,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 @pytest.fixture
 def archived() -> Iterator[Citus]:
     """A distributed cluster whose nodes archive their WAL, with a base backup of each."""
-    if reason := why_not():
-        pytest.skip(reason)
     with ExitStack() as stack:
         cluster = stack.enter_context(citus())
         cluster.distribute()

@@ -109,15 +109,11 @@ def test_a_table_without_a_known_place_is_refused(connection: Connection) -> Non
 @pytest.mark.parametrize("spoil", ["a volatile argument", "metadata that is not synchronised"])
 def test_a_call_that_is_not_delegated_is_reported(connection: Connection, spoil: str) -> None:
     distribute(connection)
+    text = "select stop_metadata_sync_to_node('127.0.0.1', nodeport) from pg_dist_node where groupid <> 0"
     if spoil == "a volatile argument":
-        text = statements.functions().text.replace(
-            "p_now timestamptz default now()", "p_now timestamptz default clock_timestamp()"
-        )
-        connection.execute(text)
-        with pytest.raises(SepuError, match="coordinator"):
-            distribute(connection)
-        return
-    connection.execute("select stop_metadata_sync_to_node('127.0.0.1', nodeport) from pg_dist_node where groupid <> 0")
+        default = "p_now timestamptz default "
+        text = statements.functions().text.replace(f"{default}now()", f"{default}clock_timestamp()")
+    connection.execute(text.encode())
     try:
         with pytest.raises(SepuError, match="coordinator"):
             distribute(connection)

@@ -131,10 +131,8 @@ def test_a_node_that_refuses_the_service_is_named(spoilt: Connection, other: Cit
 def test_what_one_node_leaves_to_everybody_is_named(other: Citus) -> None:
     """Citus does not copy rights on Postgres's own functions."""
     wrong = other.workers[0]
-    grant, revoke = (
-        f"{verb} public"
-        for verb in ("grant execute on function pg_notify to", "revoke execute on function pg_notify from")
-    )
+    function = "execute on function pg_notify"
+    grant, revoke = f"grant {function} to public", f"revoke {function} from public"
     with on_node(wrong, grant, undo=(revoke,)):
         (found,) = check(other)
     assert (found["node"], found["role"], found["value"]) == (name(wrong), "PUBLIC", "granted")

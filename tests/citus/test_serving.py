@@ -11,10 +11,11 @@ import pytest
 from psycopg import Connection
 from tests.citus.cluster import Citus
 from tests.citus.conftest import NO_BATCHES
+from tests.citus.cost import session_kib
 from tests.citus.soak import frozen
 from tests.faults.history import History
 from tests.faults.verdict import contradictory
-from tests.harness.processes import children, until
+from tests.harness.processes import until
 from tests.harness.serving import Server, serving
 from tests.http.contract import Case, World, check_case, every_case
 from tests.nodes.traffic import crowded, on_plan
@@ -148,19 +149,14 @@ def test_a_session_of_a_worker_keeps_its_size(url: str, spoilt: Connection, othe
     """Citus keeps a copy of each generic plan that it executes: 80 MB after these charges."""
     issued = on_plan(spoilt)
     node = other.worker_of(issued.account_id)
-
-    def unshared() -> int:
-        postmaster = int((node.data / "postmaster.pid").read_text().split()[0])
-        return sum(child.memory_full_info().uss for child in children(postmaster))
-
     with serving("uvloop", url, workers=1, options=NO_BATCHES) as server:
 
         def charge(times: int) -> int:
             assert {server.match(issued, str(uuid4())).status for _ in range(times)} == {200}
-            return unshared()
+            return session_kib(node)
 
         before = charge(40)
-        assert charge(400) < before + 20 * 2**20
+        assert charge(400) < before + 20 * 2**10
 
 
 @every_case

@@ -136,9 +136,6 @@ def test_with_a_full_disk_of_the_tables_the_service_is_not_ready() -> None:
 
 
 def fill(path: Path) -> None:
-    with path.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(bytes(1 << 16))
-        except OSError:
-            return
+    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(1 << 16))

@@ -33,15 +33,6 @@ OUTAGE_SECONDS = 2
 PROBE_SECONDS = 0.1
 CONNECTIONS = 6  # at most, per worker process
 
-GOOD = {
-    "library": (200, None),
-    "usage": (200, None),
-    "search": (200, None),
-    "match": (200, None),
-    "refused": (400, "invalid_json"),
-    "ready": (200, None),
-    "healthy": (200, None),
-}
 AWAY = {
     "library": (500, "internal_error"),
     "usage": (500, "internal_error"),
@@ -51,6 +42,7 @@ AWAY = {
     "ready": (503, "not_ready"),
     "healthy": (200, None),
 }
+GOOD = {**dict.fromkeys(AWAY, (200, None)), "refused": (400, "invalid_json")}
 
 
 @dataclass

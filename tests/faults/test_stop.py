@@ -1,24 +1,19 @@
 """Stopping or reloading the server loses nothing that a retry would not find."""
 
-import asyncio
-import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import psycopg
 import pytest
-from tests.faults.clients import Ask, Holder, asks
-from tests.faults.plans import open_accounts
-from tests.faults.soak import SETTLING_SECONDS, Clients, asked_during
-from tests.faults.verdict import judge, until_stored
+from tests.faults.verdict import until_stored
 from tests.harness.processes import until
 from tests.harness.serving import EACH_WORKER, Server, serving, until_closed
+from tests.nodes.traffic import crowded
 
 from sepu.admin.keys import IssuedKey
 from sepu.database.opening import connect
@@ -152,17 +147,6 @@ def test_reloads_under_load_lose_nothing(worker: str, own_url: str) -> None:
                 until_stored(own_url, (number + 1) * 50)
                 reload(server)
 
-        clients = asyncio.run(under_load(reloads, server.address, open_accounts(connection)))
-        assert judge(connection, clients.memory).explain() == ""
-
-
-async def under_load(restarts: Callable[[], None], address: str, holders: list[Holder]) -> Clients:
-    rng = random.Random(1)
-    clients = Clients([address], 8, rng)
-    asked: list[Ask] = []
-    restarting = asyncio.create_task(asyncio.to_thread(restarts))
-    answering = asyncio.create_task(clients.settle(asked_during(restarting, asks(holders, rng), asked)))
-    await restarting
-    await asyncio.wait_for(answering, SETTLING_SECONDS)
-    await clients.settle(asked)
-    return clients
+        verdict, memory = crowded(connection, [server.address], 0, reloads, again=True)
+        assert verdict.explain() == ""
+        assert memory.tally["replays"] > 0

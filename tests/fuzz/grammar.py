@@ -80,9 +80,7 @@ RULES: dict[str, list[str]] = {
     "evil": [*_words(r"\u001b[2J \u009b31m \u2028\u0000 \ud800 \udb40\udc41 红"), "\u202e", "\x9b2J", "x" * 5000],
     "text": [*4 * ['"a"'], '"a<evil>"', '"<evil>"'],
     "units": [*200 * ["9"], *_words("0 -1 1e999 -1e308 NaN -Infinity 1.5 00 0x1 true null"), '"1"', "1" * 5000],
-    "color": [
-        '"slug":<text>,"name":{"zh":<text>,"en":<text>,"pinyin":<text>},"hex":<text>,"reliability":<text>',
-    ],
+    "color": ['"slug":<text>,"name":{"zh":<text>,"en":<text>,"pinyin":<text>},"hex":<text>,"reliability":<text>'],
     "nearest": ['{"input":{"r":1,"g":<units>,"b":3},"matches":[{<color>,"deltaE":0.5,"similarity":<units>}]}'],
     "match": [
         f'{{"datasetVersion":<text>,"results":[{found}]}}' for found in (*3 * ["<nearest>"], "<nearest>,<nearest>", "")
@@ -90,10 +88,10 @@ RULES: dict[str, list[str]] = {
     "search": ['{"datasetVersion":<text>,"count":<units>,"results":[{<color>},{<color>}]}'],
     "library": [
         '{"version":<text>,"recordCount":<units>,"sourceProjectionVersion":<text>,"sourceProjectionSha256":<text>,'
-        '"rightsManifestSha256":<text>,"librarySha256":<text>,"mode":<text>}',
+        '"rightsManifestSha256":<text>,"librarySha256":<text>,"mode":<text>}'
     ],
     "meter": [
-        '{"period":<text>,"meter":<text>,"limit":<units>,"committed":<units>,"reserved":<units>,"remaining":<units>}',
+        '{"period":<text>,"meter":<text>,"limit":<units>,"committed":<units>,"reserved":<units>,"remaining":<units>}'
     ],
     "usage": ['{"accountId":<text>,"planId":<text>,"status":<text>,"usage":[<meter>,<meter>]}'],
     "error": ['{"error":"rate_limited"}', '{"error":"quota_exceeded"}', '{"error":<text>}', "[" * 100_000],
@@ -104,7 +102,7 @@ RULES: dict[str, list[str]] = {
         "X-Error-Pointer: /colors/2/g<odd>\r\n"
         "X-Usage-Period: 2026-11<odd>\r\nX-Usage-Meter: color_match<odd>\r\nX-Usage-Limit: 9<odd>\r\n"
         "X-Usage-Committed: 1<odd>\r\nX-Usage-Reserved: 0<odd>\r\nX-Usage-Remaining: 8<odd>\r\n"
-        "<header>{0,0,0,1,2,200}",
+        "<header>{0,0,0,1,2,200}"
     ],
 }
 # A reference, and its repeat counts.

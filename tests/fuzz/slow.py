@@ -1,7 +1,7 @@
 """Inputs that are slow to read: the readers at each boundary, their worst known inputs, and a search for worse ones.
 
 Processor time guides the search; instructions counted by valgrind decide: an input is a fault if four times its size
-takes more than ten times the instructions. test_growth.py runs both; `make fuzz WHAT=slow` searches longer.
+takes more than ten times the instructions. test_fuzz.py runs both; `make fuzz WHAT=slow` searches longer.
 """
 
 import gc

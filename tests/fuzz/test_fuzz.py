@@ -5,13 +5,15 @@ Cases are numbered, and `SEED` is the first number: `SECONDS=0 SEED=4711` plays 
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 import psycopg
 import pytest
-from tests.fuzz import client, picture
+from tests.fuzz import client, picture, slow
 from tests.fuzz.cases import IS_SHORT, SECONDS, SEED, numbers, run
 from tests.fuzz.hostile_clients import Campaign
+from tests.harness import callgrind
 from tests.harness.serving import serving
 from tests.server import wire_simulation
 
@@ -19,6 +21,9 @@ WORKERS = {"uvloop": 4, "gthread": 2} if IS_SHORT else {os.environ.get("WORKER",
 HANG_SECONDS = 10.0 if IS_SHORT else 2.0  # on an idle machine no probe takes a tenth of that
 
 pytestmark = pytest.mark.slow
+counted = pytest.mark.skipif(
+    callgrind.valgrind() is None, reason="instructions are counted by valgrind: apt install valgrind"
+)
 
 
 def test_client() -> None:
@@ -44,3 +49,26 @@ def test_wire_in_simulated_time(play: Callable[[int], Counter[str]]) -> None:
     """Its short form is in tests/server/test_wire.py."""
     for number in numbers(1):
         play(number)
+
+
+@pytest.mark.timeout(300)
+@counted
+@pytest.mark.parametrize("readers", [slow.strangers, slow.others])
+def test_the_worst_inputs_take_instructions_by_their_size(readers: Callable[[], Mapping[str, slow.Read]]) -> None:
+    """None takes quadratic time: instructions are counted, nothing is timed."""
+    inputs = {
+        f"{name} {place}": [(name, made(size)) for size in slow.SIZES]
+        for name in readers().keys() & slow.WORST.keys()
+        for place, made in enumerate(slow.WORST[name])
+    }
+    found = slow.instructions(inputs)
+    assert {
+        key: counts
+        for key, counts in found.items()
+        if any(more > slow.GROWTH * less for less, more in pairwise(counts))
+    } == {}
+
+
+@counted
+def test_slow() -> None:
+    run(slow.play, 400, {})

@@ -63,6 +63,12 @@ class Cluster:
     def url(self) -> str:
         return f"postgresql://sepu@/postgres?host={quote(str(self.directory), safe='')}&port={self.port}"
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment for Postgres's client programs."""
+        server = {"PGHOST": str(self.directory), "PGPORT": str(self.port), "PGUSER": "sepu", "PGDATABASE": "postgres"}
+        return {**server, "PATH": f"{self.programs}:{os.environ['PATH']}"}
+
     def initialise(self, **settings: str) -> None:
         """Creates an empty server without fsync: no test cuts the power."""
         let_in(self.directory)

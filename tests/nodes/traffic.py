@@ -40,11 +40,13 @@ def crowded(
     *,
     operated: str | None = None,
     judged: psycopg.Connection | None = None,
+    again: bool = False,
 ) -> tuple[Verdict, Memory]:
     """Sixteen clients get `requests` requests answered at the nodes, and more while `meanwhile` runs in a thread.
 
     In an `operated` database plans change too. The verdict is valid only if nobody else charges. `judged` may be
     another database than the one with the accounts, which may have died and lost its unlogged tables.
+    With `again`, each request is sent once more in the end.
     """
     rng = random.Random(1)
     holders = open_accounts(connection)
@@ -64,6 +66,8 @@ def crowded(
         changing = [asyncio.create_task(change_plans(operated, holders, history, 1, ended))] if operated else []
         async with asyncio.timeout(100):
             await clients.settle(asked_during(disturbing, asks(holders, rng), asked, requests))
+            if again:
+                await clients.settle(asked)
         ended.set()
         await asyncio.gather(disturbing, *changing)
 
