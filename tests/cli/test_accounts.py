@@ -421,5 +421,7 @@ def test_largest_and_quiet_accounts_and_parts_of_names(run: Run, connection: psy
     made.append(accounts.create_account(connection, "standard").account_id)  # without a name
     assert found("--sort", "name", "--desc", "--limit", "1") == [2]
     assert printed(run("account", "show", "tea", "--json"))["accountId"] == made[2]
-    assert_failed(run("account", "show", "silk"), "several accounts are like 'silk'")
+    for number in range(4):
+        accounts.create_account(connection, "standard", f"Silk {number}")
+    assert_failed(run("account", "show", "silk"), "several accounts are like 'silk'", "), …")
     assert_failed(run("account", "show", "nobody"), "there is no account")

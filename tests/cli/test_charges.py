@@ -50,7 +50,7 @@ def entry(holder: Credential, number: int, key: int, **other: Any) -> dict[str, 
     return {
         "time": "2031-01-01T00:00:00Z", "level": "info", "event": "request", "pid": 1, "requestId": request_id(number),
         "account": holder.account_id, "endpoint": "/v1/match", "status": 200, "error": None, "durationMs": 1.0,
-        "replayed": False, "keyId": None,
+        "replayed": False, "keyId": holder.key_id,
         "idempotencyKeyHash": idempotency_key_hash(holder.account_id, f"order-{key:04}"), **other,
     }  # fmt: skip
 
@@ -156,7 +156,8 @@ def test_a_log_is_judged(
         (entry(charged, 13, 9, status=429, error="quota_exceeded"), ("not_charged", "quota_exceeded", None, None)),
         (entry(charged, 14, 9, endpoint="/v1/usage"), ("not_charged", "free", None, None)),
         (entry(charged, 15, 9), ("unknown", "not_stored", None, None)),
-        (entry(charged, 16, 9, status=400, error="\x1b[31m"), ("not_charged", "unreadable", None, None)),
+        (entry(charged, 16, 9, endpoint="/v1/usage", status=400, error="\x1b[31m"),
+         ("not_charged", "unreadable", None, None)),
         (entry(charged, 17, 9, status=422, error="invalid_rgb", errorPointer="/colors/1/g"),
          ("not_charged", "invalid_rgb", None, None)),
     ]  # fmt: skip
@@ -175,7 +176,8 @@ def test_a_log_is_judged(
         statuses = [json.loads(line) for line in done.stdout.splitlines()]
         told = [(v["outcome"], v["reason"], v["chargedBy"], v["units"]) for v in statuses]
         assert told == [status for _, status in expected]
-        assert [(v["time"], v["status"]) for v in statuses] == [(line["time"], line["status"]) for line, _ in expected]
+        for name in ("time", "status", "keyId"):
+            assert [each[name] for each in statuses] == [line[name] for line, _ in expected]
         assert statuses[-1]["errorPointer"] == "/colors/1/g"
         assert done.stderr == (
             "sepu: lines that are not of a request log in JSON (serve --log-format json), or were cut: 4\n"

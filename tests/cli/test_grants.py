@@ -169,6 +169,8 @@ def test_a_range_that_cannot_be_credited_is_refused(
     other = accounts.create_account(connection, "standard", external_id="cus_2")
     charge(connection, other.api_key, "order-0001", 7, now - timedelta(days=35))
     assert run(*outage(days[0], days[2]), "cus_2").stderr == "sepu: credited: 7 of color_match\n"
+    month = f"{now - timedelta(days=35):%Y-%m}"
+    assert_failed(run("credit", "add", "cus_2", "color_match", "-8", "--month", month, *WHY), "at most 7 units")
     assert run(*outage(days[1], days[2])).stderr == "sepu: repeated: 5 of color_match\n"
 
 

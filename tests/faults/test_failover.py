@@ -17,6 +17,7 @@ from tests.harness.standby import await_replay, make_synchronous, replicated, un
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit
+from sepu.admin.export import why_unfinished
 from sepu.admin.keys import IssuedKey
 from sepu.admin.usage import show_usage
 
@@ -46,6 +47,7 @@ def test_the_service_follows_a_failover_at_once(worker: str, old_primary: str) -
             answers = {key: history.match(server, issued, key) for key in ("failover-1", "failover-2")}
             assert {answer.status for answer in answers.values()} == {200}
             await_replay(primary, standby)
+            assert "this is a standby" in str(why_unfinished(standby, "2026-01"))
 
             if old_primary == "dead":
                 asyncio.run(stop_at_once(first))

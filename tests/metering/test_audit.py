@@ -115,9 +115,10 @@ def test_an_event_that_is_lost_or_made_up_is_a_difference(connection: Connection
 
 def test_the_node_that_lacks_an_audit_is_outdated(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     record_audit(connection, audit(connection))
-    states = {"same:1": own_state(connection), "restored:1": NodeState((), 0, (0, None))}
+    restored, own = NodeState((), 0, (0, None)), own_state(connection)
+    states = {"same:1": [own] * 2, "late:1": [own, restored], "restored:1": [restored] * 2}  # the last is read first
     monkeypatch.setattr("sepu.admin.audit.other_nodes", lambda _: [*states])
-    monkeypatch.setattr(NodeConnection, "state", lambda _, node: states[node])
+    monkeypatch.setattr(NodeConnection, "state", lambda _, node: states[node].pop())
     assert audit(connection).outdated_nodes == ("restored:1",)
 
 

@@ -104,9 +104,8 @@ TAMPERED: dict[str, list[tuple[int | None, ...]]] = {
     "update sepu.adjustment set units = 3 where kind = 'credit'": [(7, 7, 2, 3)],
     "update sepu.adjustment set period = '2025-04' where kind = 'grant'": [(7, 0, 2, 2), (None, 7, None, 0)],
     "update sepu.usage set granted = -1; update sepu.adjustment set units = -1 where kind = 'grant'": [(-1, -1, 2, 2)],
-    "update sepu.usage set credited = 11; update sepu.adjustment set units = 11 where kind = 'credit'": [
-        (7, 7, 11, 11)
-    ],
+    "update sepu.usage set credited = -1; update sepu.adjustment set units = -1 where units = 2": [(7, 7, -1, -1)],
+    "update sepu.usage set credited = 11; update sepu.adjustment set units = 11 where units = 2": [(7, 7, 11, 11)],
 }
 
 
