@@ -2,7 +2,6 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -107,9 +106,7 @@ def test_an_operators_day(connection: Connection) -> None:
     assert "brief" not in {plan.plan_id for plan in list_plans(connection)}
 
 
-def test_a_lost_worker_stops_no_command_for_an_account_elsewhere(
-    spoilt: Connection, other: Citus, tmp_path: Path
-) -> None:
+def test_a_lost_worker_stops_no_command_for_an_account_elsewhere(spoilt: Connection, other: Citus) -> None:
     distribute(spoilt)
     lost = other.worker_of(NO_ACCOUNT)  # has the history of plans
     (kept,) = {*other.workers} - {lost}
@@ -141,7 +138,7 @@ def test_a_lost_worker_stops_no_command_for_an_account_elsewhere(
         "account list", "account show cus-1", "usage", "top", "audit", "plan set standard --match-limit 3000",
         f"history {account_id}",
     )  # fmt: skip
-    with console(other.url, tmp_path) as pages:
+    with console(other.url) as pages:
         lost.stop("immediate")
         try:
             assert failing(*of_one) == []

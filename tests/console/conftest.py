@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from psycopg import Connection
 from tests.console import running, seeding
 from tests.console.running import Console
 from tests.harness.postgres import empty_database
@@ -11,22 +12,27 @@ from sepu.database.opening import connect, console_url
 
 
 @pytest.fixture(scope="package")
-def seeded(database_url: str, migrated: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
+def seeded(database_url: str, migrated: str) -> Iterator[Console]:
     """A console on a ledger that no test changes."""
-    directory = tmp_path_factory.mktemp("console")
-    with empty_database(database_url, migrated) as url, running.console(url, directory) as found:
+    with empty_database(database_url, migrated) as url, running.console(url) as found:
         with connect(url) as connection:
             seeding.seed(connection)
         yield found
 
 
 @pytest.fixture(scope="package")
-def started(database_url: str, migrated: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
+def ledger(seeded: Console) -> Iterator[Connection]:
+    """The owner's connection to that ledger."""
+    with connect(seeded.owner_url) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="package")
+def started(database_url: str, migrated: str) -> Iterator[Console]:
     """A console that connects to the database `console` for each page."""
     # 127.1 is 127.0.0.1, under a name that only --host allows.
     options = "--host", "127.1", "--allowed-hosts", "console.example, Other.Example"
-    directory = tmp_path_factory.mktemp("console")
-    with empty_database(database_url, migrated, "console") as url, running.console(url, directory, *options) as found:
+    with empty_database(database_url, migrated, "console") as url, running.console(url, *options) as found:
         yield found
 
 

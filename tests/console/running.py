@@ -1,6 +1,7 @@
 """Runs a real `sepu console` and reads its answers."""
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,19 +24,22 @@ class Console(Server):
 
     def page(self, target: str, status: int = 200) -> str:
         found = self.get(target)
-        assert found.status == status, found.body.decode()
+        assert (found.status, found.headers["content-type"]) == (status, "text/html; charset=utf-8"), found.body
         return found.body.decode()
 
 
 @contextmanager
-def console(owner_url: str, directory: Path, *options: str) -> Iterator[Console]:
+def console(owner_url: str, *options: str) -> Iterator[Console]:
     """Runs the console on a migrated database, as the read-only role."""
     address = f"127.0.0.1:{free_port()}"
     environment = {**os.environ, "SEPU_DATABASE_URL": console_url(owner_url)}
     few_files = ("sh", "-c", 'ulimit -Sn 256 && exec "$@"', "sh")  # the console allows itself more
     command = [*few_files, str(SEPU), "console", "--port", address.rpartition(":")[2], *options]
-    log = directory / "console.log"
-    with log.open("w") as output, running(command, env=environment, stdout=output, stderr=output) as process:
+    with (
+        tempfile.NamedTemporaryFile(prefix="sepu-console-") as output,
+        running(command, env=environment, stdout=output, stderr=output) as process,
+    ):
+        log = Path(output.name)
         found = Console("console", address, process, log, owner_url=owner_url)
         until(lambda: is_ready(found, "/static/icon.svg"), why=log.read_text)
         yield found

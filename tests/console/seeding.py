@@ -26,9 +26,9 @@ CUSTOMERS = (
 )
 
 
-def seed(connection: psycopg.Connection, now: datetime | None = None) -> None:
+def seed(connection: psycopg.Connection) -> None:
     """Fills an empty ledger as if customers had used it until now."""
-    now = now or datetime.now(UTC)
+    now = datetime.now(UTC)
     chance = random.Random(161)
     set_plan(connection, "gold", {"color_match": 15_000, "color_search": 10_000}, requests_per_minute=600)
     limits = {plan.plan_id: plan.limits for plan in list_plans(connection)}

@@ -1,6 +1,7 @@
 """The console's pages in a real Chromium: in a wide and a narrow window, light and dark, and by keyboard."""
 
 import pytest
+from psycopg import Connection
 from tests.browser import Look, Scheme, Seen, look
 from tests.console.running import Console
 from tests.keys import made_up_key
@@ -8,32 +9,21 @@ from tests.keys import made_up_key
 from sepu.admin.charges import list_charges
 from sepu.admin.events import list_events
 from sepu.admin.naming import find_account
-from sepu.database.opening import connect
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # longer than Chromium's own time-out
 
 PAGES = (
-    "/",
-    "/accounts",
-    "/accounts?sort=match-share&desc=yes",
-    "/accounts/cus_8812",
-    "/accounts/cus_8812/charges",
-    "/accounts/cus_8812/history",
-    "/plans",
-    "/usage",
-    "/events",
-    "/history",
-    "/nowhere",
+    *("/", "/accounts", "/accounts?sort=match-share&desc=yes", "/plans", "/usage", "/events", "/history", "/nowhere"),
+    *("/accounts/cus_8812", "/accounts/cus_8812/charges", "/accounts/cus_8812/history"),
 )
 WINDOWS: tuple[tuple[int, Scheme], ...] = ((1280, "light"), (400, "dark"))
 
 
 @pytest.fixture(scope="module")
-def seen(seeded: Console) -> dict[Look, Seen]:
-    with connect(seeded.owner_url) as connection:
-        account_id = find_account(connection, "cus_8812")
-        charge = next(list_charges(connection, account_id, limit=1))
-        event = next(list_events(connection, account_id=account_id))
+def seen(seeded: Console, ledger: Connection) -> dict[Look, Seen]:
+    account_id = find_account(ledger, "cus_8812")
+    charge = next(list_charges(ledger, account_id, limit=1))
+    event = next(list_events(ledger, account_id=account_id))
     charges = f"/accounts/{account_id}/charges"
     pasted = (
         f"{charges}?key={charge.key_id}",

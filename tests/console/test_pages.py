@@ -12,12 +12,13 @@ from html import escape, unescape
 from itertools import pairwise
 from pathlib import Path
 from unittest.mock import Mock
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import click
-import psycopg
 import pytest
 from falcon.testing import TestClient
+from psycopg import Connection
+from tests.charging import charge
 from tests.client.hostile import Peer, certificate, listening, saying
 from tests.console.running import Console
 from tests.console.seeding import CUSTOMERS
@@ -45,7 +46,7 @@ LAST = f"{NOW.replace(day=1) - timedelta(days=1):%Y-%m}"
 
 
 @pytest.fixture
-def owner(empty: Console) -> Iterator[psycopg.Connection]:
+def owner(empty: Console) -> Iterator[Connection]:
     with connect(empty.owner_url) as opened:
         yield opened
 
@@ -55,7 +56,8 @@ def plain(page: str) -> str:
 
 
 def links(page: str) -> set[str]:
-    return {unescape(link) for link in re.findall(r'<a [^>]*href="(/[^"]*)"', page)}
+    """The addresses that a page leads to, by a link or a form."""
+    return {unescape(link) for link in re.findall(r'<(?:a|form) [^>]*(?:href|action)="(/[^"]*)"', page)}
 
 
 @pytest.mark.parametrize("target", ["/", "/accounts", "/plans", "/usage", "/events", "/static/style.css", "/nowhere"])
@@ -71,10 +73,9 @@ def test_nothing_is_kept_or_comes_from_elsewhere(seeded: Console, target: str) -
     assert not [name for name in found.headers if name.startswith("access-control-")]
 
 
-def test_every_link_leads_to_a_page_without_a_secret(seeded: Console) -> None:
-    with connect(seeded.owner_url) as connection:
-        hashes = [row[0] for row in connection.execute("select key_hash from sepu.api_key").fetchall()]
-        used = [row[0] for row in connection.execute("select idempotency_key from sepu.stored_result").fetchall()]
+def test_every_link_leads_to_a_page_without_a_secret(seeded: Console, ledger: Connection) -> None:
+    hashes = [row[0] for row in ledger.execute("select key_hash from sepu.api_key").fetchall()]
+    used = [row[0] for row in ledger.execute("select idempotency_key from sepu.stored_result").fetchall()]
     pages: dict[str, str] = {}
     due = {"/"}
     seen: set[str] = set()  # by template: any day, order or page of a list stands for the others
@@ -97,12 +98,15 @@ def test_every_link_leads_to_a_page_without_a_secret(seeded: Console) -> None:
             assert not re.fullmatch(pattern, f"key {made_up_key('b' * 16)}"), field
 
 
-def test_accounts_near_a_limit(seeded: Console) -> None:
+def test_the_state_of_the_service_and_accounts_near_a_limit(seeded: Console) -> None:
     text = plain(seeded.page("/"))
     assert re.search(r"Silk & Co\. standard colours 1,[89]\d\d of 2,150 \d\d %", text)
     assert "Lantern Studio" not in text
     audited = f"({NOW:%Y-%m-%d}|{datetime.now(UTC):%Y-%m-%d})"  # midnight may pass
     assert re.search(r"It adds up: \d+ counters, [\d,]+ stored results\. " + audited, text)
+    assert re.search(r"Database PostgreSQL \S+.*, the primary, [\d.]+ MB", text)
+    assert re.search(r"Events \d+ to be delivered, the oldest for [\d,]+ (hours|minutes)\.", text)
+    assert re.search(r"Workers not known Last backup not known", text)
 
 
 def test_accounts_are_searched_and_filtered(seeded: Console) -> None:
@@ -116,19 +120,22 @@ def test_accounts_are_searched_and_filtered(seeded: Console) -> None:
     assert named("?status=suspended") == {"Bamboo Furniture"}
     assert named("?search=%E5%9B%9B%E5%AD%A3") == {"四季染坊"}
     assert "No account matches" in seeded.page("/accounts?search=nobody")
-    assert "no status" in seeded.page("/accounts?status=odd", 400)
+    assert {"search", "plan_id", "status", "quiet"} <= {*re.findall(' name="([a-z_]+)"', seeded.page("/accounts"))}
 
 
-def test_one_account(seeded: Console) -> None:
+def test_one_account(seeded: Console, ledger: Connection) -> None:
     page = plain(seeded.page("/accounts/cus_8812"))
     for part in ("Silk & Co.", "cus_8812", "active", "web shop", "back end", THIS, LAST):
         assert part in page
     assert "limit for colours 2000 to 2100" in page
     assert "requests a minute 120 to 150" in page
-    with connect(seeded.owner_url) as connection:
-        account_id = find_account(connection, "cus_8812")
-        committed = "select period, committed from sepu.usage where meter = 'color_match' and account_id = %s"
-        months: dict[str, int] = dict(connection.execute(committed, (account_id,)).fetchall())
+    account_id = find_account(ledger, "cus_8812")
+    of_it = "where meter = 'color_match' and account_id = %s"
+    committed = f"select period, committed from sepu.usage {of_it}"
+    months: dict[str, int] = dict(ledger.execute(committed, (account_id,)).fetchall())
+    by_key = f"select key_id, sum(units) from sepu.stored_result {of_it} and period = %s group by 1"
+    for key_id, units in ledger.execute(by_key, (account_id, THIS)):
+        assert re.search(rf" {key_id} (?:(?!{account_id}-).)* {units:,} ", page)
     assert re.search(rf"Colours {months[THIS]:,} of 2,150 \d+ % 50 0 {months[THIS]:,} Searches .*? % 0 20 ", page)
     assert all(f"{month} {units:,} " in page.partition(" Months Month ")[2] for month, units in months.items())
     before = plain(seeded.page(f"/accounts/{account_id}?month={LAST}"))
@@ -148,31 +155,36 @@ def test_one_account(seeded: Console) -> None:
         ("/accounts?search=a%00", 400, "cannot have a NUL"),
         ("/accounts/a%00", 400, "cannot have a NUL"),
         ("/accounts/", 404, "404 Not Found"),
+        ("/accounts?status=odd", 400, "no status"),
+        ("/accounts?sort=x", 400, "not sorted by"),
+        ("/accounts?page=-1", 400, "there is no page"),
+        ("/accounts/cus_8812?keys=x", 400, "there is no page"),
+        ("/accounts/cus_8812?grants=-1", 400, "there is no page"),
+        ("/plans?page=x", 400, "there is no page"),
+        ("/events?state=x", 400, "no event is"),
+        ("/events?event=x", 400, "is not the id of an event"),
+        ("/usage?day=2026-13-01", 400, "is not a day like"),
     ],
 )
 def test_what_cannot_be_shown_is_told(seeded: Console, target: str, status: int, told: str) -> None:
     assert told in seeded.page(target, status)
 
 
-def test_plans_and_usage_of_all(seeded: Console) -> None:
+def test_plans_and_usage_of_all(seeded: Console, ledger: Connection) -> None:
     plans = seeded.page("/plans")
     assert "gold 15,000 10,000 600 80, 95, 100 % 3" in plain(plans)
     labelled = re.findall(r'<t[hd] data-label="([^"]*)"[^>]*>(?:<a [^>]*>)?([^<]*)', plans)
     assert {("Plan", "gold"), ("Requests a minute", "600"), ("Accounts", "3")} <= {*labelled[:6]}
     assert " 3 accounts. This" in plain(seeded.page(next(link for link in links(plans) if link.endswith("gold"))))
     page = plain(seeded.page("/usage"))
-    with connect(seeded.owner_url) as connection:
-        row = connection.execute(
-            "select sum(committed) from sepu.usage where meter = 'color_match' and period = %s", (LAST,)
-        ).fetchone()
-    assert row is not None
-    assert f"{LAST} {row[0]:,} " in page
+    used = "select sum(committed) from sepu.usage where meter = 'color_match' and period = %s"
+    ((units,),) = ledger.execute(used, (LAST,)).fetchall()
+    assert f"{LAST} {units:,} " in page
     assert f"{LAST} by day" in plain(seeded.page(f"/usage?month={LAST}"))
 
 
-def test_events(seeded: Console) -> None:
-    with connect(seeded.owner_url) as connection:
-        recorded = list(list_events(connection, period=THIS))
+def test_events(seeded: Console, ledger: Connection) -> None:
+    recorded = list(list_events(ledger, period=THIS))
     text = plain(seeded.page("/events"))
     assert "Silk & Co. colours 95 %" in text
     assert text.count(" of 2,000 due") + text.count(" of 15,000 due") == len(recorded) > 3
@@ -181,10 +193,9 @@ def test_events(seeded: Console) -> None:
     assert not re.search("Events Crossed|Trade fair", plain(seeded.page("/accounts/cus_9130")))
     assert "There is none" in seeded.page("/events?state=dead")
     assert f'value="{LAST}"' in seeded.page(f"/events?month={LAST}")
-    assert "no event is" in seeded.page("/events?state=x", 400)
 
 
-def test_many_events_are_cut(empty: Console, owner: psycopg.Connection) -> None:
+def test_many_events_are_cut_and_undelivered_ones_explained(empty: Console, owner: Connection) -> None:
     issued = accounts.create_account(owner, "standard")
     owner.execute(
         "insert into sepu.quota_event (account_id, period, meter, threshold, unit_limit, committed, crossed_at) "
@@ -195,9 +206,16 @@ def test_many_events_are_cut(empty: Console, owner: psycopg.Connection) -> None:
     assert "There are more: sepu events list" in text
     assert text.count("past its retention") == 100
     assert text.index("150 of 150") < text.index("51 of 51")
+    charge(owner, issued.api_key, "order-0001", 1700, NOW)
+    owner.execute("update sepu.quota_event set crossed_at = now() - interval '185 minutes'")
+    for due, state, told in (("now()", "due", "the oldest for 3 hours."), ("null", "dead", "1 given up")):
+        owner.execute(f"update sepu.event_delivery set last_error = 'HTTP 503', due_at = {due}")
+        assert f" {state}: HTTP 503 " in plain(empty.page(f"/events?state={state}"))
+        overview = plain(empty.page("/"))
+        assert (told in overview, "All are delivered" in overview) == (True, False)
 
 
-def test_many_accounts_take_several_pages(empty: Console, owner: psycopg.Connection) -> None:
+def test_many_accounts_take_several_pages(empty: Console, owner: Connection) -> None:
     made = [accounts.create_account(owner, "standard", f"Customer {number}").account_id for number in range(100, 320)]
     accounts.create_account(owner, "standard", "Another")
     target = "/accounts?search=customer&plan_id=standard&sort=name&desc=yes"
@@ -205,7 +223,7 @@ def test_many_accounts_take_several_pages(empty: Console, owner: psycopg.Connect
     assert (pages, found) == (3, made[::-1])
 
 
-def test_a_name_is_text(empty: Console, owner: psycopg.Connection) -> None:
+def test_a_name_is_text(empty: Console, owner: Connection) -> None:
     name = "<script>alert('名')</script>&amp;\"{{ 7 * 7 }}"
     issued = accounts.create_account(owner, "standard", name, "a/b:c@d")
     for target in ("/accounts", f"/accounts/{issued.account_id}", "/accounts?search=%3Cscript"):
@@ -215,7 +233,7 @@ def test_a_name_is_text(empty: Console, owner: psycopg.Connection) -> None:
     assert 'value="&lt;script"' in empty.page("/accounts?search=%3Cscript")
 
 
-def test_the_audits_last_verdict(empty: Console, owner: psycopg.Connection) -> None:
+def test_the_audits_last_verdict(empty: Console, owner: Connection) -> None:
     assert "never audited" in empty.page("/")
     issued = accounts.create_account(owner, "standard")
     record_audit(owner, audit(owner))
@@ -239,30 +257,33 @@ def test_a_foreign_name_is_refused(seeded: Console, host: str) -> None:
     assert b"--allowed-hosts" in found.body
 
 
-@pytest.mark.parametrize(
-    ("fetch", "status"),
-    [
-        ({}, 200),  # curl, and older browsers
-        ({"Site": "same-origin", "Mode": "no-cors", "Dest": "image"}, 200),
-        ({"Site": "none", "Mode": "navigate", "Dest": "document"}, 200),
-        ({"Site": "cross-site", "Mode": "navigate", "Dest": "document"}, 200),  # a link in a chat
-        ({"Site": "cross-site", "Mode": "no-cors", "Dest": "image"}, 403),
-        ({"Site": "cross-site", "Mode": "navigate", "Dest": "iframe"}, 403),
-        ({"Site": "same-site", "Mode": "cors", "Dest": "empty"}, 403),  # another port of localhost
-        ({"Site": "cross-site"}, 403),
-    ],
+# The site, mode and destination that a browser tells of a request, and whether it may be answered.
+FETCHES = (
+    ((), True),  # curl, and older browsers
+    (("same-origin", "no-cors", "image"), True),
+    (("none", "navigate", "document"), True),
+    (("cross-site", "navigate", "document"), True),  # a link in a chat
+    (("cross-site", "no-cors", "image"), False),
+    (("cross-site", "navigate", "iframe"), False),
+    (("same-site", "cors", "empty"), False),  # another port of localhost
+    (("cross-site",), False),
 )
-def test_another_site_cannot_make_a_browser_ask(
-    empty: Console, owner: psycopg.Connection, fetch: dict[str, str], status: int
-) -> None:
-    headers = {f"Sec-Fetch-{name}": value for name, value in fetch.items()}
-    assert empty.request("GET", "/usage", headers).status == status
+
+
+def test_who_may_ask_is_decided_before_the_ledger_is_read(empty: Console, owner: Connection) -> None:
+    def answered(when_allowed: int) -> None:
+        for fetch, is_allowed in FETCHES:
+            headers = dict(zip(("Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest"), fetch, strict=False))
+            assert empty.request("GET", "/usage", headers).status == (when_allowed if is_allowed else 403), fetch
+
+    answered(200)
     owner.execute("alter role sepu_console nologin")
     try:
-        found = empty.request("GET", "/usage", headers).status
-        assert found == (403 if status == 403 else 503), "refused before the ledger is read"
+        answered(503)
+        assert "is not permitted to log in" in empty.page("/", 503)
     finally:
         owner.execute("alter role sepu_console login")
+    assert empty.get("/").status == 200
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"])
@@ -271,26 +292,15 @@ def test_it_only_reads(seeded: Console, method: str) -> None:
     assert (found.status, found.headers["allow"]) == (405, "GET")
 
 
-def test_a_database_that_is_gone_is_told(empty: Console, owner: psycopg.Connection) -> None:
-    owner.execute("alter role sepu_console nologin")
-    try:
-        assert "is not permitted to log in" in empty.page("/", 503)
-    finally:
-        owner.execute("alter role sepu_console login")
-    assert empty.get("/").status == 200
-
-
-def test_a_role_that_may_not_read_is_told_the_way_out(empty: Console, owner: psycopg.Connection) -> None:
+def test_a_page_that_takes_too_long_or_may_not_read_is_given_up(empty: Console, owner: Connection) -> None:
+    with owner.transaction():
+        owner.execute("lock table sepu.stored_result in access exclusive mode")
+        assert "not known: it would take long" in empty.page("/")
+        owner.execute("lock table sepu.plan in access exclusive mode")
+        assert "statement timeout" in empty.page("/plans", 503)
     owner.execute("revoke usage on schema sepu from sepu_console")
     assert "permission denied for schema sepu; as the owner" in empty.page("/", 503)
     grant(owner, "sepu_console", "read-only")
-    assert empty.get("/").status == 200
-
-
-def test_a_page_that_takes_too_long_is_given_up(empty: Console, owner: psycopg.Connection) -> None:
-    with owner.transaction():
-        owner.execute("lock table sepu.plan in access exclusive mode")
-        assert "statement timeout" in empty.page("/plans", 503)
     assert empty.get("/plans").status == 200
 
 
@@ -321,7 +331,7 @@ def test_ctrl_c_is_for_the_master_alone(seeded: Console) -> None:
     assert int(ignored, 16) >> (signal.SIGINT - 1) & 1
 
 
-def test_accounts_are_sorted_both_ways_with_sums(seeded: Console) -> None:
+def test_accounts_are_sorted_both_ways_with_sums(seeded: Console, ledger: Connection) -> None:
     def order(query: str) -> list[str]:
         page = seeded.page(f"/accounts?{query}")
         return [unescape(name) for name in re.findall(r"<th [^>]*row[^>]*><a [^>]*>([^<]*)</a>", page)]
@@ -329,29 +339,24 @@ def test_accounts_are_sorted_both_ways_with_sums(seeded: Console) -> None:
     by_share = ("Silk & Co.", "Porcelain Works", "Brush and Ink")
     assert set(order("sort=match-share&desc=yes")[:3]) == set(by_share)
     assert order("sort=match&desc=yes")[0] == "Porcelain Works"
+    assert order("sort=used")[-1] == order("sort=used&desc=yes")[-1] == "Bamboo Furniture", "never used"
     assert order("sort=name") == order("sort=name&desc=yes")[::-1] == sorted(order(""), key=str.lower)
     assert 'aria-sort="descending"' in seeded.page("/accounts?sort=match-share&desc=yes")
     by_change = seeded.page("/accounts?sort=match-change&desc=yes")
     changes = [int(units) for units in re.findall(r"([+-]\d+) since last month", by_change)[::2]]
     assert changes == sorted(changes, reverse=True) != sorted(changes)
-    with connect(seeded.owner_url) as connection:
-        used: dict[str, int] = dict(
-            connection.execute(
-                "select meter, sum(committed) from sepu.usage where period = %s group by 1", (THIS,)
-            ).fetchall()
-        )
+    used = "select sum(committed) from sepu.usage where period = %s and meter = 'color_match'"
+    ((units,),) = ledger.execute(used, (THIS,)).fetchall()
     page = seeded.page("/accounts")
-    assert f"8 accounts. This month: {used['color_match']:,} colours (" in plain(page)
+    assert f"8 accounts. This month: {units:,} colours (" in plain(page)
     for link in links(page):
         turned = link.removesuffix("yes") if link.endswith("desc=yes") else f"{link}yes"
         assert "sort=" not in link or turned in links(seeded.page(link)), "a second click turns the order"
     meters = re.findall(' low="(.*?)" high="(.*?)" optimum="(.*?)"', page)
     assert {float(best) < float(low) < float(high) for low, high, best in meters} == {True}, "much used is bad"
-    assert "not sorted by" in seeded.page("/accounts?sort=x", 400)
-    assert "there is no page" in seeded.page("/accounts?page=-1", 400)
 
 
-def test_charges_by_page_day_key_and_request(empty: Console, owner: psycopg.Connection) -> None:
+def test_charges_by_page_day_key_and_request(empty: Console, owner: Connection) -> None:
     issued = accounts.create_account(owner, "standard", "Silk & Co.")
     other = issue_key(owner, issued.account_id)
     owner.execute(
@@ -381,23 +386,17 @@ def test_charges_by_page_day_key_and_request(empty: Console, owner: psycopg.Conn
         assert re.search(" revoked (?!.* 2099-)", plain(empty.page(target))), "it has ended already"
 
 
-def test_a_pasted_id_leads_to_the_thing(seeded: Console) -> None:
+def test_a_pasted_id_leads_to_the_thing(seeded: Console, ledger: Connection) -> None:
     def leads(given: str, more: str = "") -> str | None:
         found = seeded.get(f"/accounts?search={quote(given)}{more}")
         assert found.status in {200, 303}, found.body
         assert found.headers["content-security-policy"].startswith("default-src 'none'")
         return found.headers.get("location")
 
-    with connect(seeded.owner_url) as connection:
-        silk = find_account(connection, "cus_8812")
-        row = connection.execute(
-            "select request_id::text, key_id, units, period, meter from sepu.stored_result"
-            " where account_id = %s limit 1",
-            (silk,),
-        ).fetchone()
-        event = list(list_events(connection, account_id=silk))[-1]
-    assert row is not None
-    request_id, key_id, units, period, meter = row
+    silk = find_account(ledger, "cus_8812")
+    one = "select request_id::text, key_id, units, period, meter from sepu.stored_result where account_id = %s limit 1"
+    ((request_id, key_id, units, period, meter),) = ledger.execute(one, (silk,)).fetchall()
+    event = list(list_events(ledger, account_id=silk))[-1]
     assert leads(silk) == leads(" cus_8812 ") == f"/accounts/{silk}"
     assert leads(key_id) == f"/accounts/{silk}/charges?key={key_id}"
     charge = leads(request_id.upper())
@@ -413,7 +412,6 @@ def test_a_pasted_id_leads_to_the_thing(seeded: Console) -> None:
     assert {leads(given) for given in nothing} == {None}
     assert leads(silk, "&plan_id=gold") is None, "a filter is asked for too"
     assert "there is no event" in seeded.page(f"/events?event={event.event_id}0", 400)
-    assert "is not the id of an event" in seeded.page("/events?event=x", 400)
     for of in ("/accounts?search=%20", "/accounts/", f"/accounts/{silk}/charges?key=%73", "/events?event=x%20"):
         key = made_up_key(silk).removeprefix("s" if of.endswith("%73") else "")
         refused = seeded.page(f"{of}{key}", 400)
@@ -421,21 +419,23 @@ def test_a_pasted_id_leads_to_the_thing(seeded: Console) -> None:
         assert key[20:] not in refused + seeded.log.read_text()
 
 
-def paged(console: Console, target: str | None, parameter: str, row: str) -> tuple[int, list[str]]:
+def paged(console: Console, first: str, parameter: str, row: str) -> tuple[int, list[str]]:
     """The number of pages of one path, and all that they list, from the first to the last."""
     found: list[str] = []
-    pages = 0
-    path = (target or "").partition("?")[0]
-    while target is not None:
-        page = console.page(target)
+    asked = {*parse_qsl(urlsplit(first).query)}
+    pages, following = 0, [first]
+    while following:
+        page = console.page(unescape(following[0]))
+        backs = re.findall(' href="([^"]*)">(?:Newest|Previous)<', page)
+        assert bool(backs) == bool(pages)
+        assert all(asked <= {*parse_qsl(urlsplit(unescape(back)).query)} for back in backs), "back to the same list"
         pages += 1
         found += re.findall(row, page)
-        following = re.search(rf'rel="next" href="({path}\?[^"]*\b{parameter}=[^"]*)"', page)
-        target = following and unescape(following[1])
+        following = re.findall(rf'rel="next" href="({first.partition("?")[0]}\?[^"]*\b{parameter}=[^"]*)"', page)
     return pages, found
 
 
-def test_many_keys_grants_changes_and_plans_take_several_pages(empty: Console, owner: psycopg.Connection) -> None:
+def test_many_keys_grants_changes_and_plans_take_several_pages(empty: Console, owner: Connection) -> None:
     issued = accounts.create_account(owner, "standard")
     own = f"/accounts/{issued.account_id}"
     owner.execute(
@@ -462,7 +462,7 @@ def test_many_keys_grants_changes_and_plans_take_several_pages(empty: Console, o
         (issued.account_id,),
     )
     for target, count, numbers in ((f"{own}/history", 3, range(399, 0, -2)), ("/history", 5, range(400, 0, -1))):
-        assert paged(empty, target, "page", r"<code>(\d+)</code>") == (count, [*map(str, numbers)])
+        assert paged(empty, target, "page", r"<code>(\d+)</code>.*>b \(a\)<") == (count, [*map(str, numbers)])
     owner.execute("insert into sepu.plan select 'p' || n, 60 from generate_series(1, 250) n")
     owner.execute(
         "insert into sepu.plan_limit (plan_id, meter, units) select 'p' || n, m, 5 from generate_series(1, 250) n,"
@@ -471,8 +471,6 @@ def test_many_keys_grants_changes_and_plans_take_several_pages(empty: Console, o
     pages, plans = paged(empty, "/plans", "page", r'<th [^>]*scope="row">(\w+)</th>')
     assert (pages, len(plans), len(set(plans))) == (3, 251, 251)
     assert empty.page("/accounts").count("<option") < 120
-    for target in (f"{own}?keys=x", f"{own}?grants=-1", "/plans?page=x"):
-        assert "there is no page" in empty.page(target, 400)
 
 
 def test_grants_credits_and_history(seeded: Console) -> None:
@@ -485,7 +483,7 @@ def test_grants_credits_and_history(seeded: Console) -> None:
     assert "There is none" in seeded.page("/history?page=99")
 
 
-def test_a_month_and_a_day_as_a_chart(seeded: Console) -> None:
+def test_a_month_and_a_day_as_a_chart(seeded: Console, ledger: Connection) -> None:
     page = seeded.page(f"/accounts/cus_8812?month={LAST}")
     assert f'aria-label="Units: {LAST} by day"' in page
     heights = [float(height) for height in re.findall(r'<rect class="series0" [^>]*height="([\d.]+)"', page)]
@@ -493,24 +491,21 @@ def test_a_month_and_a_day_as_a_chart(seeded: Console) -> None:
     assert 0 < min(heights) < max(heights) <= 100
     bars = sorted((float(x), float(wide)) for x, wide in re.findall(r'<rect [^>]*x="(.*?)"[^>]*width="(.*?)"', page))
     assert all(x + wide < beside + 0.1 for (x, wide), (beside, _) in pairwise(bars)), "no bar hides another"
-    with connect(seeded.owner_url) as connection:
-        row = connection.execute(
-            "select (s.created_at at time zone 'UTC')::date, to_char(s.created_at at time zone 'UTC', 'HH24'), s.units"
-            " from sepu.stored_result s join sepu.account using (account_id)"
-            " where external_id = 'cus_8812' and meter = 'color_match' and period = %s limit 1",
-            (LAST,),
-        ).fetchone()
-    assert row is not None
-    day, hour, units = row
+    (width,) = re.findall(r'viewBox="0 0 ([\d.]+) 100"', page)
+    assert float(width) - 10 < sum(bars[-1]) < float(width), "the drawing ends with its last day"
+    ((day, hour, units),) = ledger.execute(
+        "select (s.created_at at time zone 'UTC')::date, to_char(s.created_at at time zone 'UTC', 'HH24'), s.units"
+        " from sepu.stored_result s join sepu.account using (account_id)"
+        " where external_id = 'cus_8812' and meter = 'color_match' and period = %s limit 1",
+        (LAST,),
+    ).fetchall()
     hours = seeded.page(f"/accounts/cus_8812?month={LAST}&day={day}")
     assert f'aria-label="Units: {day} by hour"' in hours
     assert f" {hour} {units:,} " in plain(hours)
-    assert "is not a day like" in seeded.page("/usage?day=2026-13-01", 400)
 
 
-def test_the_commands_of_an_account_are_about_it(seeded: Console) -> None:
-    with connect(seeded.owner_url) as connection:
-        silk = find_account(connection, "cus_8812")
+def test_the_commands_of_an_account_are_about_it(seeded: Console, ledger: Connection) -> None:
+    silk = find_account(ledger, "cus_8812")
     lines = re.findall(r"<code>(sepu [^<]*)</code>", seeded.page(f"/accounts/cus_8812?month={LAST}"))
     assert all(silk in line for line in lines)
     assert f"sepu usage {silk} --by key --month {LAST}" in lines
@@ -538,14 +533,7 @@ def test_each_command_that_a_page_names_exists(seeded: Console) -> None:
         assert all(options & {*opts} for opts in needed), line
 
 
-def test_the_state_of_the_service(seeded: Console) -> None:
-    text = plain(seeded.page("/"))
-    assert re.search(r"Database PostgreSQL \S+.*, the primary, [\d.]+ MB", text)
-    assert re.search(r"Events \d+ to be delivered, the oldest for [\d,]+ (hours|minutes)\.", text)
-    assert re.search(r"Workers not known Last backup not known", text)
-
-
-def test_the_overview_compares_days_and_marks_an_old_backup(owner: psycopg.Connection) -> None:
+def test_the_overview_compares_days_and_marks_an_old_backup(owner: Connection) -> None:
     soon, later = (NOW + timedelta(days) for days in (3, 20))
     issued = accounts.create_account(owner, "standard", expires_at=later)
     change_key(owner, issued.key_id, expires_at=soon)

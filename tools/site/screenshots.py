@@ -17,7 +17,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory(prefix="sepu-console-") as directory,
         database(None, Path(directory), create=True) as url,
-        console(url, Path(directory)) as found,
+        console(url) as found,
     ):
         with connect(found.owner_url) as connection:
             seed(connection)
