@@ -32,9 +32,7 @@ def shares() -> list[list[Fraction]]:
     primaries = [tristimulus(xy) for xy in (RED, GREEN, BLUE)]
     white = tristimulus(WHITE)
     whole = determinant(primaries)
-    scales = [
-        determinant([white if i == k else primary for i, primary in enumerate(primaries)]) / whole for k in range(3)
-    ]
+    scales = [determinant([*primaries[:k], white, *primaries[k + 1 :]]) / whole for k in range(3)]
     return [[scales[k] * primaries[k][row] / white[row] for k in range(3)] for row in range(3)]
 
 
@@ -88,13 +86,8 @@ def ciede2000(lab1: Triple, lab2: Triple) -> float:
     else:
         h_mean = (h1 + h2 - 360) / 2
 
-    t = (
-        1
-        - 0.17 * cos(radians(h_mean - 30))
-        + 0.24 * cos(radians(2 * h_mean))
-        + 0.32 * cos(radians(3 * h_mean + 6))
-        - 0.20 * cos(radians(4 * h_mean - 63))
-    )  # (15)
+    t = 1 - 0.17 * cos(radians(h_mean - 30)) + 0.24 * cos(radians(2 * h_mean))
+    t += 0.32 * cos(radians(3 * h_mean + 6)) - 0.20 * cos(radians(4 * h_mean - 63))  # (15)
     d_theta = 30 * exp(-(((h_mean - 275) / 25) ** 2))  # (16)
     r_c = 2 * sqrt(c_mean**7 / (c_mean**7 + 25**7))  # (17)
     s_l = 1 + 0.015 * (l_mean - 50) ** 2 / sqrt(20 + (l_mean - 50) ** 2)  # (18)
@@ -117,13 +110,8 @@ def ciede2000_of_rows(lab1: NDArray[np.float64], lab2: NDArray[np.float64]) -> N
     d_h = 2 * np.sqrt(c1 * c2) * np.sin(np.radians(d_h_angle / 2))
     l_mean, c_mean = (l1 + l2) / 2, (c1 + c2) / 2
     h_mean = (h1 + h2 + np.where(wraps, np.where(h1 + h2 < 360, 360, -360), 0)) / 2
-    t = (
-        1
-        - 0.17 * np.cos(np.radians(h_mean - 30))
-        + 0.24 * np.cos(np.radians(2 * h_mean))
-        + 0.32 * np.cos(np.radians(3 * h_mean + 6))
-        - 0.20 * np.cos(np.radians(4 * h_mean - 63))
-    )
+    t = 1 - 0.17 * np.cos(np.radians(h_mean - 30)) + 0.24 * np.cos(np.radians(2 * h_mean))
+    t += 0.32 * np.cos(np.radians(3 * h_mean + 6)) - 0.20 * np.cos(np.radians(4 * h_mean - 63))
     d_theta = 30 * np.exp(-(((h_mean - 275) / 25) ** 2))
     r_t = -np.sin(np.radians(2 * d_theta)) * 2 * np.sqrt(c_mean**7 / (c_mean**7 + 25**7))
     light = (l2 - l1) / (1 + 0.015 * (l_mean - 50) ** 2 / np.sqrt(20 + (l_mean - 50) ** 2))

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
+from tests.harness.processes import completed
 
 from sepu.database.embedded.programs import programs
 from sepu.database.embedded.system_user import SYSTEM_USER, system_user
@@ -31,17 +32,15 @@ def run(program: Path, *arguments: str | Path, check: bool = True) -> subprocess
     user = SYSTEM_USER if os.geteuid() == 0 else None
     if user:
         system_user()
-    done = subprocess.run(
+    done = completed(
         [program, *arguments],
+        timeout=None,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
         env={"LC_ALL": "C", "PATH": os.environ["PATH"]},
         cwd="/",
         user=user,
         group=user,
         extra_groups=[] if user else None,
-        check=False,
     )
     assert not check or done.returncode == 0, f"{program}: {done.stdout}{done.stderr}"
     return done

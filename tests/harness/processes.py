@@ -27,7 +27,7 @@ def running(command: Sequence[str | Path], **options: Any) -> Iterator[subproces
     try:
         yield process
     finally:
-        family = _below(process.pid)
+        family = children(process.pid, recursive=True)
         process.terminate()
         try:
             process.wait(STOP_SECONDS)
@@ -52,10 +52,10 @@ def until(holds: Callable[[], object], *, seconds: float = 30, why: Callable[[],
         time.sleep(0.05)
 
 
-def children(pid: int) -> list[psutil.Process]:
-    """A process's direct children; empty if it has ended."""
+def children(pid: int, *, recursive: bool = False) -> list[psutil.Process]:
+    """A process's direct children, or also theirs; empty if it has ended."""
     try:
-        return psutil.Process(pid).children()
+        return psutil.Process(pid).children(recursive=recursive)
     except psutil.NoSuchProcess:
         return []
 
@@ -124,16 +124,9 @@ def _left(seconds: float) -> list[psutil.Process]:
     deadline = time.monotonic() + seconds
     while True:
         _reap(0)
-        if not (found := _below(os.getpid())) or time.monotonic() > deadline:
+        if not (found := children(os.getpid(), recursive=True)) or time.monotonic() > deadline:
             return found
         time.sleep(0.05)
-
-
-def _below(pid: int) -> list[psutil.Process]:
-    try:
-        return psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
 
 
 def send(number: signal.Signals, processes: Iterable[psutil.Process]) -> None:

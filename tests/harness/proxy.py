@@ -14,7 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -57,20 +57,13 @@ class Proxy:
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
         self._loop = asyncio.get_running_loop()
-        self._server = await self._listen()
+        server = await asyncio.start_unix_server(self._accept, self._socket, backlog=512)
+        Path(self._socket).chmod(0o777)  # PgBouncer connects as another user
         try:
             yield
         finally:
-            self._close()
-
-    async def _listen(self) -> asyncio.Server:
-        server = await asyncio.start_unix_server(self._accept, self._socket, backlog=512)
-        Path(self._socket).chmod(0o777)  # PgBouncer connects as another user
-        return server
-
-    def _close(self) -> None:
-        self._server.close()
-        self._abort_all()
+            server.close()
+            self._abort_all()
 
     def cut_one(self) -> None:
         """Cuts a random connection at any point; from any thread."""
@@ -183,9 +176,7 @@ class Answer:
             self._parsed += 1 + length
 
     def is_whole(self) -> bool:
-        if self.data == NO_TLS:
-            return True
-        return self._last == READY_FOR_QUERY and self._parsed == len(self.data)
+        return self.data == NO_TLS or (self._last == READY_FOR_QUERY and self._parsed == len(self.data))
 
 
 @contextmanager
@@ -201,21 +192,12 @@ def socket_directory() -> Iterator[Path]:
 
 @contextmanager
 def proxied(upstream: Path, seed: int = 0) -> Iterator[Proxy]:
-    """A proxy in its own thread."""
-    with socket_directory() as directory, in_a_thread(proxy := Proxy(directory, upstream, seed)):
-        yield proxy
-
-
-@contextmanager
-def in_a_thread(*proxies: Proxy) -> Iterator[None]:
-    """Lets proxies listen until the block ends."""
+    """A proxy in its own thread, until the block ends."""
     listening, ended = threading.Event(), asyncio.Event()
     loop = uvloop.new_event_loop()
 
     async def listen() -> None:
-        async with AsyncExitStack() as stack:
-            for proxy in proxies:
-                await stack.enter_async_context(proxy.listening())
+        async with proxy.listening():
             listening.set()
             await ended.wait()
 
@@ -226,11 +208,13 @@ def in_a_thread(*proxies: Proxy) -> Iterator[None]:
         finally:
             listening.set()  # also if it cannot listen
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    listening.wait()
-    try:
-        yield
-    finally:
-        loop.call_soon_threadsafe(ended.set)
-        thread.join()
+    with socket_directory() as directory:
+        proxy = Proxy(directory, upstream, seed)
+        thread = threading.Thread(target=run)
+        thread.start()
+        listening.wait()
+        try:
+            yield proxy
+        finally:
+            loop.call_soon_threadsafe(ended.set)
+            thread.join()

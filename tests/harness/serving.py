@@ -31,12 +31,9 @@ Socket = socket.socket  # `Server.socket` hides the name
 
 def with_limits(**subjects: dict[str, float]) -> list[str | Path]:
     """`sepu` with some of its limits changed."""
-    lines = [f"vars(limits.{subject}).update({values!r})" for subject, values in subjects.items()]
-    return [
-        sys.executable,
-        "-c",
-        "; ".join(("from sepu import limits", *lines, "from sepu.cli.main import main", "main()")),
-    ]
+    changes = [f"vars(limits.{subject}).update({values!r})" for subject, values in subjects.items()]
+    lines = ("from sepu import limits", *changes, "from sepu.cli.main import main", "main()")
+    return [sys.executable, "-c", "; ".join(lines)]
 
 
 def why_not(worker: str) -> str | None:

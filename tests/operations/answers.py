@@ -10,20 +10,18 @@ from hashlib import sha256
 from pathlib import Path
 
 import click
-import msgspec
 import numpy as np
+from tests.operations.reference import ENCODED, MATCHER
 
 import sepu
 from sepu import limits
-from sepu.operations.color import color
-from sepu.operations.match import Matcher, MatchInput
+from sepu.operations.match import MatchInput
 from sepu.operations.search import Searcher, SearchInput
 
 HASHES = Path(__file__).with_suffix(".txt")
 BLOCKS, BLOCK = 10, 100_000
 
 _RELEASE = sepu.load()
-_COLORS = [msgspec.json.encode(color(record)) for record in _RELEASE.records]
 
 
 def matches(block: int) -> Iterator[bytes]:
@@ -31,18 +29,16 @@ def matches(block: int) -> Iterator[bytes]:
 
     Four decimals would hide most effects of a fused multiply-add or another C library.
     """
-    palette = _RELEASE.palette()
-    matcher = Matcher(palette, _COLORS, _RELEASE.manifest.version)
     rng = np.random.default_rng(block)
     rgb = rng.integers(0, 256, (BLOCK, 3)) if block % 2 else rng.random((BLOCK, 3)) * 255
-    delta_e = palette.nearest_batch(rgb, limits.inputs.MAX_TOP, scale=255)[1]
+    delta_e = _RELEASE.palette().nearest_batch(rgb, limits.inputs.MAX_TOP, scale=255)[1]
     for (r, g, b), unrounded in zip(rgb.tolist(), delta_e.tolist(), strict=True):
-        yield matcher.answer(MatchInput(((r, g, b),), limits.inputs.MAX_TOP)) + b" %a" % unrounded
+        yield MATCHER.answer(MatchInput(((r, g, b),), limits.inputs.MAX_TOP)) + b" %a" % unrounded
 
 
 def searches() -> Iterator[bytes]:
     """The response bodies for each name, for its beginning, and without its second letter."""
-    searcher = Searcher(_RELEASE.names(), _COLORS, _RELEASE.manifest.version)
+    searcher = Searcher(_RELEASE.names(), ENCODED, _RELEASE.manifest.version)
     for record in _RELEASE.records:
         for name in (record.name.zh, record.name.pinyin, record.name.en, record.slug):
             for q in (name, name[:3], name[:1] + name[2:]):

@@ -6,18 +6,13 @@ from concurrent.futures import ProcessPoolExecutor
 
 import click
 from tests.core.rounding import around, as_python_writes, ties
-from tests.operations.reference import Reference, matcher_of
+from tests.operations.reference import MATCHER, answer
 
 from sepu._palette import format_decimal
-from sepu.library.release import load_release
 from sepu.operations.match import MatchInput
 
 TIES = 1_200_000  # of differences up to 120; includes the ties of similarities
 JOBS = 320
-
-RELEASE = load_release()
-MATCHER = matcher_of(RELEASE)
-REFERENCE = Reference(RELEASE)
 
 
 def differing_ties(job: int) -> int:
@@ -28,7 +23,7 @@ def differing_ties(job: int) -> int:
 def differing_colors(red: int) -> int:
     """The number of requests with 256 colours and a different answer."""
     requests = (MatchInput(tuple((red, green, blue) for blue in range(256)), 3) for green in range(256))
-    return sum(MATCHER.answer(request) != REFERENCE.answer(request) for request in requests)
+    return sum(MATCHER.answer(request) != answer(request) for request in requests)
 
 
 def counted(differing: Iterator[int], each: int, what: str) -> bool:
