@@ -37,17 +37,15 @@ def world(run: Run, connection: psycopg.Connection, tmp_path: Path, monkeypatch:
     text(run("receipt", "keypair", str(tmp_path / "private.jwk"), public_key))
     customers = tmp_path / "customers.csv"
     customers.write_text("externalId\ncus_9010\n")
-    month = f"{datetime.now(UTC) - timedelta(days=1):%Y-%m}"
+    yesterday, less_long_ago, long_ago = (f"{datetime.now(UTC) - timedelta(days):%Y-%m-%d}" for days in (1, 99, 101))
     return {
-        "month": month,
+        "month": yesterday[:7],
+        "long_ago": long_ago,
+        "less_long_ago": less_long_ago,
         "key": made["keyId"],
         "api_key": made["apiKey"],
         "account": made["accountId"],
         "public_key": public_key,
         "customers": str(customers),
         "keys_file": str(tmp_path / "keys.csv"),
-        **{
-            name: f"{datetime.now(UTC) - timedelta(days):%Y-%m-%d}"
-            for name, days in (("long_ago", 101), ("less_long_ago", 99))
-        },
     }

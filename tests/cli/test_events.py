@@ -219,13 +219,8 @@ def test_events_due_later_are_retried_now_by_age(events: Events) -> None:
     assert (events.sent(old), events.sent(young)) == ([80], [80])
     listed = lines(events.run("events", "list", "--until", "1h", "--json"))
     assert [event["accountId"] for event in listed] == [old.account_id]
-    for wrong in (
-        (),
-        ("--since", "1h"),
-        (listed[0]["eventId"], "--state", "due"),
-        (listed[0]["eventId"], "--since", "1h"),
-    ):
-        assert_failed(events.run("events", "retry", *wrong), status=2)
+    for wrong in ("", "--since 1h", f"{listed[0]['eventId']} --state due", f"{listed[0]['eventId']} --since 1h"):
+        assert_failed(events.run("events", "retry", *wrong.split()), status=2)
 
 
 def test_a_plan_keeps_its_thresholds_until_they_are_set_or_cleared(run: Run) -> None:
@@ -237,6 +232,11 @@ def test_a_plan_keeps_its_thresholds_until_they_are_set_or_cleared(run: Run) -> 
 
 def test_the_times_between_attempts_grow(events: Events) -> None:
     events.customer(8)
+    for asked in (86_400, 10**9):  # an endpoint may ask for a longer wait, up to a bound
+        events.make_due()
+        (event,) = claim_events(events.connection)
+        assert postpone_delivery(events.connection, event, "HTTP 503", retry_after=asked) == 86_400
+    events.connection.execute("update sepu.event_delivery set attempts = 0")
     shares = set()
     for backoff in (5, 20, 80, 320, 1280, 5120, 20480, *[43200] * 4):
         events.make_due()
@@ -252,14 +252,6 @@ def test_the_times_between_attempts_grow(events: Events) -> None:
     assert postpone_delivery(events.connection, last, "HTTP 500") is None
     (dead,) = list_events(events.connection, state="dead")
     assert dead.attempts == limits.webhooks.ATTEMPTS
-
-
-def test_an_endpoint_may_ask_for_a_longer_wait_up_to_a_bound(events: Events) -> None:
-    events.customer(8)
-    for asked, wait in ((86_400, 86_400), (10**9, 86_400)):
-        (event,) = claim_events(events.connection)
-        assert postpone_delivery(events.connection, event, "HTTP 503", retry_after=asked) == wait
-        events.make_due()
 
 
 def test_a_late_answer_after_a_lost_claim_changes_nothing(events: Events) -> None:
@@ -436,18 +428,20 @@ def test_figures_for_prometheus(events: Events, tmp_path: Path) -> None:
     events.run(*unreachable, "--once", "--metrics-file", str(file))
     for figure in ("due 1.0", "dead 0.0", "oldest_due_seconds 36", "timestamp_seconds 1"):
         assert f"sepu_events_{figure}" in file.read_text()
+    assert_failed(events.run(*unreachable, "--once", "--metrics-file", f"{file}/nowhere"), "cannot write")
 
 
 def test_a_role_that_can_deliver_and_nothing_else(events: Events, ledger_url: str) -> None:
     role = f"deliverer_{token_hex(4)}"
     events.connection.execute(f"create role {role} login".encode())
+    url = make_conninfo(ledger_url, user=role)
     try:
-        assert printed(events.run("db", "grant", role, "--for", "events", "--json")) == {
-            "role": role,
-            "purpose": "events",
-        }
+        assert_failed(events.run("serve", SEPU_DATABASE_URL=url), "permission denied")
+        granted = printed(events.run("db", "grant", role, "--for", "events", "--json"))
+        assert granted == {"role": role, "purpose": "events"}
+        refused = events.run("account", "create", SEPU_DATABASE_URL=url)
+        assert_failed(refused, "permission denied", "; docs/accounts.md#roles-for-people lists the commands")
         events.customer()
-        url = make_conninfo(ledger_url, user=role)
         with connect(url) as session, pytest.raises(psycopg.errors.InsufficientPrivilege):
             session.execute("select status from sepu.account")
         assert text(events.run(*events.delivering, "--once", SEPU_DATABASE_URL=url)) == ""

@@ -12,6 +12,7 @@ from tests.cli.commands import COMMANDS, LEAVES, ON_A_DATABASE
 from tests.cli.running import assert_failed, invoke, lines, text
 from tests.harness.proxy import socket_directory
 
+from sepu.database.embedded import mark_moved
 from sepu.database.opening import database
 
 IN_THE_FOREGROUND = {("console",), ("events", "deliver"), ("serve",)}  # they have no result to print
@@ -87,6 +88,9 @@ def test_without_a_database_a_command_says_where_it_looked_and_makes_nothing(
     for way_out in ("`sepu serve`", "--state-dir", "--database-url"):
         assert way_out in done.stderr
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / ".sepu" / "postgres").mkdir(parents=True)
+    mark_moved(tmp_path / ".sepu")
+    assert "the service uses another database" in invoke(*words, given=public_key).stderr
 
 
 @pytest.mark.parametrize("path", sorted(ON_A_DATABASE - IN_THE_FOREGROUND - {("audit",)}), ids=" ".join)

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 from tests.cli.commands import CHANGES, ON_A_DATABASE, arguments
-from tests.cli.running import Run, assert_failed, fields, invoke, lines, printed, rows, text
+from tests.cli.running import Run, assert_failed, invoke, lines, printed, rows, text
 
 from sepu.admin.events import list_events
 from sepu.admin.history import Change, list_changes
@@ -139,11 +139,3 @@ def test_an_operator_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEPU_OPERATOR", " ")
     monkeypatch.setattr("getpass.getuser", Mock(side_effect=KeyError("uid not found")))
     assert operator_name().startswith("uid ")
-
-
-def test_an_account_that_ends(run: Run) -> None:
-    made = fields(run("account", "create", "--expires-at", "7d"))
-    assert abs(datetime.fromisoformat(made["expiresAt"]) - datetime.now(UTC) - timedelta(days=7)) < timedelta(minutes=5)
-    changed = ("account", "set", made["accountId"], "--json")
-    assert printed(run(*changed, "--name", "A"))["expiresAt"] == made["expiresAt"]
-    assert printed(run(*changed, "--expires-at", ""))["expiresAt"] is None

@@ -42,7 +42,8 @@ def only_line(done: Done) -> str:
 
 
 def test_a_rotation_from_both_sides(run: Run, pair: Pair, account_id: str, tmp_path: Path) -> None:
-    receipt = run("key", "rotate", account_id, "--public-key", pair.public).stdout.strip()
+    ends = ("--expires-at", "2099-01-01T00:00:00Z")
+    receipt = run("key", "rotate", account_id, "--public-key", pair.public, *ends).stdout.strip()
     (tmp_path / "receipt").write_text(receipt + "\n")
     key = only_line(run("receipt", "open", pair.private, str(tmp_path / "receipt")))
     assert only_line(run("receipt", "open", pair.private, given=receipt)) == key
@@ -52,7 +53,7 @@ def test_a_rotation_from_both_sides(run: Run, pair: Pair, account_id: str, tmp_p
 
     opened = printed(run("receipt", "open", pair.private, receipt, "--json"))
     assert list(opened) == ["accountId", "keyId", "apiKey", "issuedAt", "expiresAt"]
-    assert (opened["apiKey"], opened["accountId"], opened["expiresAt"]) == (key, account_id, None)
+    assert (opened["apiKey"], opened["accountId"], opened["expiresAt"]) == (key, account_id, ends[1])
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
@@ -66,7 +67,7 @@ def test_an_accounts_first_key_is_a_receipt_that_can_be_printed_again(run: Run, 
     made = json.loads(done.stdout) if form else dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
     assert list(made) == ["accountId", "planId", "keyId", "thumbprint", "receipt", "expiresAt"]
     opened = printed(run("receipt", "open", pair.private, made["receipt"], "--json"))
-    assert (opened["accountId"], opened["keyId"]) == (made["accountId"], made["keyId"])
+    assert (opened["accountId"], opened["keyId"], opened["expiresAt"]) == (made["accountId"], made["keyId"], None)
     assert_failed(run("receipt", "open", pair.private, given=done.stdout), "this is not a receipt")
     (key,) = lines(run("key", "list", "cus_1", "--json"))
     assert (key["keyId"], key["state"], key["expiresAt"]) == (made["keyId"], "valid", None)
@@ -112,7 +113,8 @@ def test_repeating_a_rotation(run: Run, pair: Pair, account_id: str) -> None:
     assert printed(run(*rotate, "--grace", "0s", "--json")) == {**first, "repeated": True}
     again = run(*rotate)
     assert (again.returncode, again.stdout) == (0, first["receipt"] + "\n")
-    assert again.stderr.startswith(f"sepu: this rotation was made at {first['issuedAt']}; nothing was changed")
+    assert again.stderr.startswith(f"sepu: this rotation was made at {first['issuedAt']}; nothing was changed, and ")
+    assert f"older keys expire at {first['olderKeysExpireAt']}. " in again.stderr
     assert "--rotation-id" in again.stderr
     assert f"thumbprint is {pair.thumbprint};" in again.stderr
     listed = lines(run("key", "list", account_id, "--json"))

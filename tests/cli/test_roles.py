@@ -19,11 +19,7 @@ PAGE = (DOCS / "accounts.md").read_text()
 ROLES = (*PEOPLE, "owner")
 # Not tried here: one runs in the foreground (tests/console opens its pages as a read-only role), one needs Citus.
 UNTRIED = {"console", "db distribute"}
-MORE = {
-    "db grant": "{role} --for support",
-    "events deliver": "--print --once",
-    "export-usage": "{past_month}",
-}
+MORE = {"db grant": "{role} --for support", "events deliver": "--print --once", "export-usage": "{past_month}"}
 
 
 def least_roles() -> dict[str, str]:

@@ -116,12 +116,13 @@ def assert_the_console_has_a_role_that_can_only_read(state_dir: Path) -> None:
         may_read = "has_column_privilege('sepu.stored_result', 'idempotency_key', 'select')"
         with reading() as connection:
             found = connection.execute(f"select user, rolconnlimit, {may_read} from pg_roles where rolname = user")
-            raise SepuError(str(found.fetchone()))
+            raise SepuError(f"{found.fetchone()}, {vars(connection)['statement_seconds']}")
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("sepu.cli.console.create_console", read)
         done = invoke("console", "--bind", f"unix:{state_dir}/c", "--state-dir", str(state_dir), SEPU_DATABASE_URL=None)
-    assert done.stderr == f"sepu: ('sepu_console', {limits.database.ROLE_CONNECTIONS['read-only']}, False)\n"
+    role = ("sepu_console", limits.database.ROLE_CONNECTIONS["read-only"], False)
+    assert done.stderr == f"sepu: {role}, {limits.console.STATEMENT_SECONDS + 1}\n", "and waits a bounded time"
 
 
 def test_a_curl_finds_a_socket_from_any_directory() -> None:
@@ -260,11 +261,7 @@ def test_a_taken_port_stops_it_before_it_touches_anything(state_dir: Path) -> No
 @pytest.mark.slow
 def test_a_terminal_without_chinese_and_colours_gets_the_same_greeting() -> None:
     ours, theirs = pty.openpty()
-    with (
-        tempfile.TemporaryDirectory(prefix="sepu-桃 ") as directory,
-        os.fdopen(ours, "rb"),
-        os.fdopen(theirs, "rb"),
-    ):
+    with tempfile.TemporaryDirectory(prefix="sepu-桃 ") as directory, os.fdopen(ours, "rb"), os.fdopen(theirs, "rb"):
         state_dir = Path(directory) / "state"
         arguments = ("--bind", f"unix:{directory}/http", "--worker", "gthread", "--workers", "1")
         environment = {"PYTHONIOENCODING": "latin-1", "NO_COLOR": "1"}

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 from tests.charging import charge
-from tests.cli.running import Done, Run, assert_failed, fields, lines, printed, text
+from tests.cli.running import Done, Run, assert_failed, fields, lines, printed, process, text
 from tests.harness.processes import completed
 from tests.harness.serving import SEPU
 
@@ -34,13 +34,21 @@ def test_a_key_that_nobody_saw_is_named_and_can_be_replaced(run: Run, ledger_url
         assert printed(run("key", "issue", account_id, "--json"))["accountId"] == account_id
 
 
+def test_a_receipt_that_nobody_saw_is_printed_again(run: Run, ledger_url: str, world: dict[str, str]) -> None:
+    public = f"--public-key {world['public_key']}"
+    done = redirected(ledger_url, f"account create {public}", "> /dev/full")
+    (rotate,) = re.findall(r"sepu (key rotate \S+) --public-key FILE", done.stderr)
+    assert printed(run(*rotate.split(), *public.split(), "--json"))["repeated"]
+
+
 def test_a_grant_that_nobody_saw_is_added_once(run: Run, ledger_url: str, issued: IssuedKey) -> None:
-    words = f"grant add {issued.account_id} color_match 500 --reason fair"
-    done = redirected(ledger_url, words, "> /dev/full")
-    assert_failed(done, "No space left on device", "Running it again adds it again")
-    (own_id,) = re.findall(r"with (--id \S+) it adds nothing", done.stderr)
-    text(run(*words.split(), *own_id.split()))
-    assert [line["units"] for line in lines(run("grant", "list", "--json"))] == [500]
+    words = f"grant add {issued.account_id} color_match 500 --reason 展会 --json"
+    without_chinese = process(*words.split(), SEPU_DATABASE_URL=ledger_url, PYTHONIOENCODING="latin-1")
+    for done in (redirected(ledger_url, words, "> /dev/full"), without_chinese):
+        assert_failed(done, "; but the command succeeded", "Running it again adds it again")
+        (own_id,) = re.findall(r"with (--id \S+) it adds nothing", done.stderr)
+        text(run(*words.split(), *own_id.split()))
+    assert [line["units"] for line in lines(run("grant", "list", "--json"))] == [500, 500]
 
 
 def test_a_connection_lost_in_a_change_leads_to_the_history(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def customer(connection: psycopg.Connection) -> IssuedKey:
     issued = accounts.create_account(connection, "standard", "Silk", "cus_1")
     connection.execute("update sepu.account set created_at = '2020-01-01Z'")
     change_key(connection, issued.key_id, "shop")
-    accounts.create_account(connection, "standard")
+    accounts.create_account(connection, "standard", external_id="cus_2")
     charge(connection, issued.api_key, "key-0001", 1900, NOW)
     charge(connection, issued.api_key, "key-0002", 30, A_MONTH_AGO)
     return issued
@@ -70,6 +70,8 @@ def test_over_time(run: Run, ledger_url: str) -> None:
     assert len(days) in {NOW.day, datetime.now(UTC).day}  # midnight may pass
     assert [day["day"] for day in days] == [f"{THIS}-{day:02}" for day in range(1, len(days) + 1)]
     assert days[NOW.day - 1] == {"day": f"{NOW:%Y-%m-%d}", "matchUnits": 1900, "searchUnits": 0}
+    for by in ("month", "day", "key"):
+        assert {each["matchUnits"] for each in lines(run("usage", "cus_2", "--by", by, "--json"))} <= {0}, by
     (key,) = lines(run("usage", "cus_1", "--by", "key", "--month", LAST, "--json"))
     assert (key["name"], key["matchUnits"]) == ("shop", 30)
     of_day = ("usage", "cus_1", "--by", "key", "--json", "--day")
@@ -113,22 +115,13 @@ def test_an_export_of_a_month(run: Run, connection: psycopg.Connection, customer
     told = text(run("export-usage", "--draft", THIS))
     assert told.count("Z requestsPerMinute 120 to 150,false,") == 4
     assert "\r" not in told
-    ours = {"accountId": customer.account_id, "planId": "standard", "status": "suspended", "period": THIS}
-    names = {"externalId": "cus_1", "name": "Silk"}
+    ours: dict[str, object] = {"accountId": customer.account_id, "planId": "standard", "status": "suspended"}
+    ours |= {"period": THIS, "externalId": "cus_1", "name": "Silk", "reserved": 0, "monthOver": False}
     assert [line["accountId"] for line in exported] == sorted(line["accountId"] for line in exported)
     meters = [line for line in exported if line["accountId"] == customer.account_id]
     assert all(line.pop("readAt").startswith(THIS) for line in exported)
     assert [{name: value for name, value in line.items() if name != "changes"} for line in meters] == [
-        {
-            **ours,
-            "meter": meter,
-            "limit": limit,
-            "committed": committed,
-            "reserved": 0,
-            **billed,
-            **names,
-            "monthOver": False,
-        }
+        {**ours, "meter": meter, "limit": limit, "committed": committed, **billed}
         for meter, limit, committed, billed in (
             ("color_match", 2600, 1900, {"granted": 500, "credited": 100, "toBill": 1800}),
             ("color_search", 1000, 0, {"granted": 0, "credited": 0, "toBill": 0}),
@@ -180,6 +173,9 @@ def test_an_export_says_what_changed_since_an_earlier_one(
     for encoding in ("utf-8-sig", "utf-8"):  # spreadsheets save the former
         (tmp_path / "earlier").write_text(run("export-usage", LAST, *form).stdout, encoding)
         assert lines(run(*since, "--json")) == []
+    (tmp_path / "renamed").write_text(run("export-usage", LAST, *form).stdout.replace("standard", "gold"))
+    moved = lines(run(*since[:-1], str(tmp_path / "renamed"), "--json"))
+    assert moved[0]["sinceExport"] == [{"what": "planId", "from": "gold", "to": "standard"}]
     run("credit", "add", "cus_1", "color_match", "12", "--month", LAST, "--reason", "outage")
     set_plan(connection, "standard", {"color_search": 1200})  # this month
     (line,) = lines(run(*since, "--json"))
@@ -269,14 +265,9 @@ def test_a_reader_that_goes_away(ledger_url: str, connection: psycopg.Connection
         " gen_random_uuid() from generate_series(1, 9000) n",
         (issued.account_id, issued.key_id),
     )
-    charges = ("charges", issued.account_id)
-    for command in (
-        ("account", "list"),
-        ("export-usage", "--draft", THIS),
-        (*charges, "--limit", "0"),
-        (*charges, "--duplicates"),
-    ):
-        reading = [str(SEPU), *command, "--database-url", ledger_url]
+    charges = f"charges {issued.account_id}"
+    for words in ("account list", f"export-usage --draft {THIS}", f"{charges} --limit 0", f"{charges} --duplicates"):
+        reading = [str(SEPU), *words.split(), "--database-url", ledger_url]
         with subprocess.Popen(reading, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as writing:
             assert writing.stdout is not None
             assert writing.stderr is not None

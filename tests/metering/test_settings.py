@@ -183,10 +183,11 @@ def test_a_probe_reads_what_has_changed_since_the_session_began(connection: Conn
 
 def test_db_check(own_url: str, role: str) -> None:
     def checked() -> dict[tuple[str, str], tuple[str, str, str]]:
-        done = invoke("db", "check", "--json", SEPU_DATABASE_URL=own_url)
+        for form in ("--csv", "--json"):
+            done = invoke("db", "check", form, SEPU_DATABASE_URL=own_url)
+            assert done.returncode == 1, "fsync is off in this run"
+            assert done.stderr == f"sepu: schema {schema_of_release()}\n"
         rows = [json.loads(line) for line in done.stdout.splitlines()]
-        assert done.returncode == 1, "fsync is off in this run"
-        assert done.stderr == f"sepu: schema {schema_of_release()}\n"
         with connect(make_conninfo(own_url, user=role)) as asked:  # as a node of a cluster is
             seen = {(one.setting, one.set_by) for one in _settings(own_state(asked), role, "a:1", asked.info.dbname)}
         assert seen == {(row["setting"], row["setBy"].replace('"', "")) for row in rows if row["role"] == role}
