@@ -68,8 +68,7 @@ def test_only_a_tag_is_published_after_everything_else(workflow: str) -> None:
     assert publish["if"] == "github.event_name == 'push' && github.ref_type == 'tag'"
     assert needed(workflow, "publish") == content["jobs"].keys() - {"publish"} != set()
     assert not any("run" in step for step in publish["steps"])
-    trigger: Any = content.get("on", content.get(True))  # YAML 1.1 reads `on` as true
-    assert trigger["push"] == {"tags": [f"{PUBLISHERS[workflow][0]}*"]}
+    assert content[True]["push"] == {"tags": [f"{PUBLISHERS[workflow][0]}*"]}  # YAML 1.1 reads `on` as true
 
 
 @pytest.mark.parametrize("workflow", PUBLISHERS)
@@ -84,6 +83,11 @@ def test_a_tag_that_is_not_the_version_is_refused(workflow: str) -> None:
     assert accepts(tag(workflow))
     assert not accepts(f"{tag(workflow)}1")
     assert not any(accepts(tag(other)) for other in PUBLISHERS if other != workflow)
+
+
+def test_vulnerabilities_are_looked_for_each_week() -> None:
+    [schedule] = workflows()["advisories"][True]["schedule"]
+    assert re.fullmatch(r"\d+ \d+ \* \* [0-6]", schedule["cron"])
 
 
 def test_nothing_that_is_published_comes_from_a_cache() -> None:

@@ -41,6 +41,9 @@ from sepu.http.request import CONTENT_LENGTH, READ, environ_name
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 ROLES = ("owner", "service", "console", "events", "accounts")
+# Settings that name a file. The images of others, which cannot run here, ignore any other name.
+READ_AS_FILES = {"PGSERVICEFILE", "SEPU_EVENTS_SECRET_FILE", "POSTGRES_PASSWORD_FILE", "DATA_SOURCE_PASS_FILE"}
+READ_AS_FILES |= {"GF_SECURITY_ADMIN_PASSWORD__FILE"}
 
 
 def test_nginx_passes_every_header_that_the_service_reads() -> None:
@@ -84,7 +87,12 @@ def test_containers_can_do_little() -> None:
         assert service["user"] not in {"root", "0"}, name
         assert re.search(r":v?\d", service["image"]) or service["build"]["context"] == ".", name
         assert "privileged" not in service, name
-        assert not [value for value in service.get("environment", {}).values() if "password=" in str(value)], name
+        environment = service.get("environment", {})
+        assert "password=" not in str(environment), name
+        read = {key: value for key, value in environment.items() if str(value).startswith("/run/secrets/")}
+        mounted = {one if isinstance(one, str) else one["target"] for one in service.get("secrets", ())}
+        assert {Path(value).name for value in read.values()} <= mounted, name
+        assert read.keys() <= READ_AS_FILES, name
     ports = {name: service["ports"] for name, service in services.items() if "ports" in service}
     assert ports == {
         "nginx": ["443:443"],
@@ -125,7 +133,9 @@ def test_each_role_has_a_user_and_a_password_of_its_own() -> None:
 
 def test_prometheus_and_grafana_find_what_they_ask() -> None:
     services = compose()["services"]
-    scraped = msgspec.yaml.decode((DEPLOY / "prometheus" / "prometheus.yml").read_bytes())["scrape_configs"]
+    settings = msgspec.yaml.decode((DEPLOY / "prometheus" / "prometheus.yml").read_bytes())
+    assert max(int(every.removesuffix("s")) for every in settings["global"].values()) <= 30  # alerts ask for [2m]
+    scraped = settings["scrape_configs"]
     jobs = {job["job_name"]: {target for one in job["static_configs"] for target in one["targets"]} for job in scraped}
     for target in set().union(*jobs.values()):
         name, _, port = target.partition(":")
@@ -166,6 +176,7 @@ def test_the_image_copies_admitted_files() -> None:
     assert given == set(re.findall(r"^ARG (\w+)=", compiling, re.MULTILINE))
     final = text[text.rindex("\nFROM ") :]
     assert re.findall(r"^USER (\d+):(\d+)$", final, re.MULTILINE) == [("10001", "10001")]
+    assert "SEPU_HOST=0.0.0.0" in final.split(), "on another address, nobody outside the container reaches it"
     modes = {path: int(mode, 8) for mode, path in re.findall(r"--mode (\d+) (/\S+)", final)}
     assert modes["/var/lib/sepu"] & stat.S_ISVTX, "each user can replace only its own metrics"
     assert not any(mode & stat.S_IRWXO for mode in modes.values())
@@ -205,6 +216,7 @@ def secrets(tmp_path: Path) -> Path:
 
 def test_secrets_are_made_once(secrets: Path) -> None:
     assert stat.S_IMODE(secrets.stat().st_mode) == 0o700
+    assert all(path.stat().st_mode & stat.S_IROTH for path in secrets.rglob("*"))  # for the containers' users
     made = [str(secrets / Path(one["file"]).name) for one in compose()["secrets"].values()]
     texts = [Path(path).read_text() for path in made]
     passwords = re.findall(r"(?:^|password=)([0-9a-f]{48})$", "\n".join(texts), re.MULTILINE)
@@ -345,6 +357,8 @@ def test_a_role_and_its_service_file_are_made_together_or_not_at_all(tmp_path: P
         assert root.execute(role + "where rolname = 'sepu_events'").fetchall() == [bounds]
         root.execute("create role sepu_service")
         assert make("service").returncode != 0
+        runuser.write_text('#!/bin/sh\nshift 3\necho once | "$@"\n')  # \\password fails
+        assert make("console").returncode != 0
         assert "no purpose 'nothing'" in make("nothing").stderr
         environment["PGHOST"] = str(tmp_path)  # no server there
         assert make("owner").returncode != 0
@@ -401,6 +415,7 @@ def test_each_unit_has_a_user_of_its_own_and_all_protections(unit: str) -> None:
     assert user == "postgres" or f"\nu {user} " in (DEPLOY / "systemd" / "sysusers.conf").read_text()
     assert [name for name, value in found if name.startswith("Exec") and value[:1] in {"+", "!"}] == []
     assert {*PROTECTIONS} - EXCEPTIONS - {*found} == MISSING.get(unit, set())
+    assert not re.search(r"_BIND=(?!unix:|127\.0\.0\.1:)", str(found)), "only this machine reads metrics"
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -73,6 +73,7 @@ def test_the_service_is_started_asked_and_stopped_as_it_expects() -> None:
     assert ports == {"http": defaults["SEPU_PORT"], "metrics": int(settings["SEPU_METRICS_BIND"].rpartition(":")[2])}
     probes = {kind: container[f"{kind}Probe"]["httpGet"]["path"] for kind in ("liveness", "readiness")}
     assert probes == {"liveness": "/healthz", "readiness": "/readyz"}
+    assert OBJECTS["sepu.yaml: Deployment"]["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
     waited = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
     assert waited + limits.workers.GRACEFUL_SECONDS < spec["terminationGracePeriodSeconds"]
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.deploy.nginx import behind_nginx
+from tests.harness.processes import until
 from tests.http.raw import ONE, check_error
 
 
@@ -19,9 +20,12 @@ def test_a_request_that_was_not_answered_in_time_is_not_sent_to_the_other_instan
             listener.listen()
             listener.setblocking(False)
         server = stack.enter_context(behind_nginx(*paths, read_seconds=1))
-        given = (method, "/v1/search?q=red") if method == "GET" else (method, "/v1/match")
-        answer = server.request(*given, {"Content-Type": "application/json"}, b"" if method == "GET" else ONE)
+        given = (method, "/v1/search?q=secret") if method == "GET" else (method, "/v1/match")
+        headers = {"Content-Type": "application/json", "Authorization": "Bearer secret", "Idempotency-Key": "secret-1"}
+        answer = server.request(*given, headers, b"" if method == "GET" else ONE)
         check_error(answer.status, dict(answer.headers), answer.body, "usage_commit_failed")
+        until(lambda: server.access_log() != "")
+        assert "secret" not in server.access_log()
         asked = 0
         for listener in listeners:
             try:

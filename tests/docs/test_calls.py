@@ -1,6 +1,7 @@
 """The calls that the reference shows with each operation, in each language: they run, and each is charged once."""
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -112,3 +113,10 @@ def test_each_operation_is_shown_in_every_language_that_has_it() -> None:
     assert CALLS.keys() == {operation["operationId"] for _, _, operation in operations()}
     assert all(calls.keys() == PROGRAMS.keys() for operation, calls in CALLS.items() if operation != "getLibrary")
     assert LANGUAGES.keys() == PROGRAMS.keys()
+
+
+def test_java_is_given_the_client_s_own_bounds() -> None:
+    own = re.findall(
+        r'getOrDefault\("SEPU_(?:TIMEOUT|DEADLINE)", "(\d+)"\)', (CLIENTS / "Sepu.java").read_text("utf-8")
+    )
+    assert re.findall(r"ofSeconds\((\d+)\)", LANGUAGES["Java"][1]) == own
