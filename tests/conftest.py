@@ -102,6 +102,11 @@ def served(service_url: str) -> Iterator[Served]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def uvloop(served: Served) -> Server:
+    return served("uvloop")
+
+
 @pytest.fixture
 def empty_url(database_url: str) -> Iterator[str]:
     """The connection string of an empty database for one test, on the same server."""

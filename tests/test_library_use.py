@@ -35,11 +35,13 @@ def run(examples: str, name: str) -> doctest.TestResults:
         ("README.md", 3),
         ("docs/library.md", 16),
         ("docs/package.md", 4),
+        ("docs/photograph.md", 11),
         ("docs/python.md", 4),
         ("docs/python-reference.md", 20),
     ],
 )
-def test_the_examples_of_a_page(name: str, least: int) -> None:
+def test_the_examples_of_a_page(name: str, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT / "docs")  # where the photograph is
     page = (ROOT / name).read_text("utf-8")
     examples = "\n".join(re.findall(r"^```pycon\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))
     failed, attempted = run(examples, name)

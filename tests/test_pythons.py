@@ -3,7 +3,6 @@
 import re
 import tomllib
 from itertools import chain
-from pathlib import Path
 
 import pytest
 from tools.dist.contents import CLIENT, FREE_THREADED, ROOT, SEPU
@@ -35,21 +34,15 @@ def text(name: str) -> str:
     return (ROOT / name).read_text("utf-8")
 
 
-def test_the_client_supports_the_same() -> None:
+def test_the_client_supports_the_same_and_older_ones_install_neither() -> None:
     assert CLIENT.pythons == PYTHONS
+    for name in ("pyproject.toml", "client/pyproject.toml"):
+        assert tomllib.loads(text(name))["project"]["requires-python"] == f">={OLDEST}"
 
 
-@pytest.mark.parametrize("root", [SEPU.root, CLIENT.root], ids=["sepu", "sepu-client"])
-def test_older_ones_cannot_install_it(root: Path) -> None:
-    assert tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["requires-python"] == f">={OLDEST}"
-
-
-def test_a_wheel_is_tried_on_each() -> None:
+def test_a_wheel_is_tried_and_the_suite_has_to_pass_on_each() -> None:
     settings = tomllib.loads(text("pyproject.toml"))["tool"]["cibuildwheel"]
     assert settings["build"] == [f"cp{version.replace('.', '')}-*" for version in PYTHONS + FREE_THREADED]
-
-
-def test_the_suite_has_to_pass_on_each() -> None:
     suite = jobs()["tests/suite"]
     assert suite["strategy"]["matrix"] == {"python": PYTHONS}
     assert "continue-on-error" not in suite
@@ -64,14 +57,11 @@ def test_a_job_takes_one_of_them_or_all(job: str, asked: str) -> None:
         assert asked in {*PYTHONS, "${{ matrix.python }}"}
 
 
-def test_the_core_is_built_for_the_oldest() -> None:
+def test_the_core_is_built_for_the_oldest_and_the_image_has_one_of_them() -> None:
     assert f'"Py_LIMITED_API": "0x03{int(OLDEST[2:]):02X}0000"' in text("setup.py")
     assert f'"py_limited_api": "cp{OLDEST.replace(".", "")}"' in text("setup.py")
     assert f"--universal --python-version {OLDEST} " in text("Makefile")
     assert f"sys.version_info < ({OLDEST.replace('.', ', ')})" in text("requirements/check-python.sh")
-
-
-def test_the_image_has_one_of_them() -> None:
     assert set(re.findall(r"^FROM python:(\d\.\d+)-", text("Dockerfile"), re.MULTILINE)) <= set(PYTHONS)
 
 

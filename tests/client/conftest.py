@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.client.blocking import CLIENTS, AnyClient, kind, open_client
 from tests.harness.serving import Server
-from tests.http.conftest import server, uvloop
+from tests.http.conftest import server
 
-__all__ = ["kind", "open_client", "server", "uvloop"]
+__all__ = ["kind", "open_client", "server"]
 
 Opened = Callable[..., AnyClient]
 

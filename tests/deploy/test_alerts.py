@@ -28,6 +28,7 @@ from sepu.server import metrics
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+PAGE = (ROOT / "docs" / "observe.md").read_text("utf-8")
 DAY = 24 * 3600
 RULES = {
     rule["alert"]: rule["expr"]
@@ -55,12 +56,8 @@ def exported(name: str, options: list[str], expected: set[str], environment: dic
         until(lambda: expected <= told(), why=lambda: str(expected - told()))
 
 
-def test_the_page_has_each_alert() -> None:
-    page = (ROOT / "docs" / "observe.md").read_text("utf-8")
-    assert re.findall(r"(?m)^### (Sepu\w+)$", page) == [*RULES]
-
-
-def test_each_alert_is_tried_while_it_fires_and_while_it_does_not() -> None:
+def test_each_alert_is_on_the_page_and_tried_while_it_fires_and_while_it_does_not() -> None:
+    assert re.findall(r"(?m)^### (Sepu\w+)$", PAGE) == [*RULES]
     groups = msgspec.yaml.decode((DEPLOY / "prometheus" / "alerts_test.yml").read_bytes())["tests"]
     tried = [(case["alertname"], case["exp_alerts"] != []) for group in groups for case in group["alert_rule_test"]]
     assert RULES.keys() == {name for name, fires in tried if fires} == {name for name, fires in tried if not fires}
@@ -118,8 +115,7 @@ def test_the_node_exporter_tells_what_the_alerts_ask(tmp_path: Path) -> None:
     (tmp_path / "one.prom").write_text("sepu_audit_differences 0\n")
     name = "prometheus-node-exporter"
     # On Debian, with the page's option: Debian's own directory and one of a unit.
-    page = (ROOT / "docs" / "observe.md").read_text("utf-8")
-    [directories] = re.findall(r"ARGS='(--collector\.textfile\.directory=\S+)'", page)
+    [directories] = re.findall(r"ARGS='(--collector\.textfile\.directory=\S+)'", PAGE)
     for path, metric in (("prometheus/node-exporter", "of_debian"), ("sepu/node-exporter-audit", "of_a_unit")):
         (tmp_path / path).mkdir(parents=True)
         (tmp_path / path / "one.prom").write_text(f"{metric} 0\n")

@@ -127,8 +127,8 @@ def close_public(cluster: Cluster, *keepers: str) -> None:
 
 
 @contextmanager
-def deployed(programs: Path) -> Iterator[tuple[Cluster, str]]:
-    """A cluster with the roles and the ledger of docs/deploy.md, not closed yet; and the superuser's string for it."""
+def deployed(programs: Path) -> Iterator[tuple[Cluster, str, IssuedKey]]:
+    """A cluster with the roles and the ledger of docs/deploy.md, not closed yet; the superuser's string; an account."""
     with socket_directory() as directory:
         cluster = Cluster(directory, programs=programs)
         cluster.initialise(max_prepared_transactions="0")
@@ -143,7 +143,8 @@ def deployed(programs: Path) -> Iterator[tuple[Cluster, str]]:
                 migrate(owner)
                 for purpose in PURPOSES:
                     grant(owner, f"sepu_{purpose}", purpose)
-            yield cluster, url
+                issued = on_plan(owner)
+            yield cluster, url, issued
 
 
 def charge(url: str, issued: IssuedKey, key: str) -> str:
@@ -170,9 +171,7 @@ def test_each_no_of_the_page_is_tried() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("programs", [EMBEDDED, *INSTALLED], ids=lambda path: path.parent.name)
 def test_no_role_can_stop_the_others(programs: Path) -> None:
-    with deployed(programs) as (cluster, url):
-        with connect(make_conninfo(url, user="sepu_owner")) as owner:
-            issued = on_plan(owner)
+    with deployed(programs) as (cluster, url, issued):
         assert {role for role, _ in checked(url)} == {
             "PUBLIC",
             "sepu_owner",
@@ -222,10 +221,9 @@ def test_no_role_can_stop_the_others(programs: Path) -> None:
 @pytest.mark.slow
 def test_what_survives_a_migration_and_a_restore() -> None:
     """The rights are of the catalog: a migration and a dump keep them, and the script closes a new database."""
-    with deployed(EMBEDDED) as (cluster, url):
+    with deployed(EMBEDDED) as (cluster, url, issued):
         close_public(cluster, "sepu_owner")
         with connect(make_conninfo(url, user="sepu_owner")) as owner:
-            issued = on_plan(owner)
             owner.execute("update sepu.migration set sha256 = repeat('0', 64) where name = 'functions.sql'")
             assert migrate(owner) == ["functions.sql"]
         assert charge(url, issued, "migrated") == "charged"
@@ -250,9 +248,7 @@ def test_what_survives_a_migration_and_a_restore() -> None:
 @pytest.mark.slow
 def test_an_owner_that_lost_its_rights_is_found() -> None:
     """As when somebody revokes first: then every charge fails."""
-    with deployed(EMBEDDED) as (cluster, url):
-        with connect(make_conninfo(url, user="sepu_owner")) as owner:
-            issued = on_plan(owner)
+    with deployed(EMBEDDED) as (cluster, url, issued):
         close_public(cluster, "sepu_owner", "sepu_nobody")
         with connect(make_conninfo(url, user="sepu_nobody", dbname="postgres")) as other:
             other.execute("select pg_advisory_lock(1)")  # another application's role was named
@@ -273,9 +269,7 @@ def test_a_role_cannot_fill_the_disk_with_the_log() -> None:
     unit = (SCRIPT.parents[1] / "systemd" / "postgresql@.conf").read_text()
     assert "\nLimitFSIZE=2G\n" in unit  # more than the largest file of a table, 1 GB
     most = 32 << 20
-    with deployed(EMBEDDED) as (cluster, url):
-        with connect(make_conninfo(url, user="sepu_owner")) as owner:
-            issued = on_plan(owner)
+    with deployed(EMBEDDED) as (cluster, url, issued):
         cluster.stop()
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))

@@ -71,16 +71,14 @@ def test_deadlines_end_one_before_the_other() -> None:
     assert retries.FIRST_BACK_OFF * 2**retries.DOUBLINGS < batches.UNANSWERED_SECONDS
     assert 2 * limits.console.STATEMENT_SECONDS < requests.REQUEST_SECONDS, "a page with two slow reads tells why"
     assert limits.retention.RESULTS <= 5000, "a prune's transaction takes less than a call waits for it"
+    assert 2 * (probes.NODES_SECONDS + probes.LOOK_SECONDS) <= probes.NODES_LOOKED_SECONDS, "two looks may be missed"
     assert 10 * call < database.LOCK_HOLDER_SECONDS <= 60, "operators learn within a minute who blocks calls"
 
 
-def test_nginx_takes_the_head_that_the_service_takes() -> None:
+def test_nginx_takes_heads_as_the_service_and_leaves_it_to_the_service_to_refuse_bodies() -> None:
     number, line = directive(SERVER, "large_client_header_buffers").split()
     assert int(number) * size(line) == requests.HEAD_BYTES
     assert size(line) - len("\r\n") == requests.LINE_BYTES
-
-
-def test_nginx_leaves_it_to_the_service_to_refuse_a_body() -> None:
     most = size(directive(SERVER, "client_max_body_size"))
     assert requests.BODY_BYTES < most <= requests.BODY_BYTES + requests.DISCARDED_BYTES  # keeps the connection
     assert size(directive(SERVER, "client_body_buffer_size")) == most  # otherwise it would write bodies to disk
@@ -95,10 +93,6 @@ def test_nginx_limits_each_network_of_an_ipv6_subscriber() -> None:
     assert found["prefix"] == subscriber[:8]
     assert network.search(ip_address("192.0.2.1").packed) is None
     assert re.findall(r"limit_\w+_zone (\S+)", NGINX) == ["$network"] * 2
-
-
-def test_a_look_at_nodes_is_shown_until_two_later_ones_are_missed() -> None:
-    assert probes.NODES_LOOKED_SECONDS >= 2 * (probes.NODES_SECONDS + probes.LOOK_SECONDS)
 
 
 def test_nginx_waits_as_long_as_the_service_and_for_it_longer() -> None:
@@ -121,14 +115,11 @@ def test_a_worker_may_open_as_many_files_as_it_takes_connections() -> None:
     assert connections.OF_A_WORKER + SESSIONS < 1024 <= int(files)
 
 
-def test_nginx_adds_the_headers_of_every_response() -> None:
+def test_nginx_refuses_with_the_contracts_headers_codes_and_retry_after() -> None:
     assert dict(COMMON_HEADERS)["Content-Type"] == directive(NGINX, "default_type")
     added = dict(re.findall(r"add_header (\S+) (\S+) always;", NGINX.split("location = /refusal {")[1]))
     assert added.keys() - {"Retry-After", "Allow", "X-Request-Id"} == dict(COMMON_HEADERS).keys() - {"Content-Type"}
     assert added["Cache-Control"] == dict(COMMON_HEADERS)["Cache-Control"]
-
-
-def test_nginx_refuses_with_the_contracts_codes_and_retry_after() -> None:
     codes = nginx_map("own_error")
     assert codes.pop(503) == "$away"
     assert {code: status for status, code in codes.items()} == {code: ERRORS[code].status for code in codes.values()}
@@ -163,9 +154,7 @@ NAMED = {
         *(f"{batches.CALLS} in one", f"{batches.LIMITED_CALLS} requests", f"{batches.OVERFLOW_SECONDS * 1000:g} ms"),
         *(f"{most * 1000:g} ms" for most in (batches.SLOW_CALL_SECONDS, batches.GATHER_SECONDS)),
     ],
-    "docs/develop/architecture.md": [
-        *(f"{most:g} s" for most in (database.LOCK_SECONDS, database.BATCH_LOCK_SECONDS)),
-    ],
+    "docs/develop/architecture.md": [f"{database.LOCK_SECONDS:g} s", f"{database.BATCH_LOCK_SECONDS:g} s"],
     "docs/deploy.md": [
         f"{connections.OF_AN_ADDRESS} of its {connections.OF_A_WORKER} connections",
         *(f"{SESSIONS} connections", f"{database.MIGRATION_LOCK_SECONDS:g} s"),

@@ -1,12 +1,12 @@
 """The version of what is built: with the commit, unless it is a release."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from tempfile import mkdtemp
 
 import pytest
+from tests.harness.processes import completed
 from tests.programs import program
 
 pytestmark = pytest.mark.slow  # it tests our build
@@ -29,8 +29,7 @@ def project(tmp_path: Path) -> Path:
 def built(project: Path, **environment: str) -> str:
     """Returns the version that a build has."""
     command = [sys.executable, "-c", _BUILD, mkdtemp(dir=project.parent)]
-    env = {**os.environ, **environment}
-    done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
+    done = completed(command, cwd=project, env={**os.environ, **environment})
     assert done.returncode == 0, done.stderr
     return done.stdout.split()[-1].removeprefix("thing-").removesuffix(".dist-info")
 
@@ -38,8 +37,9 @@ def built(project: Path, **environment: str) -> str:
 def git(project: Path, *arguments: str) -> str:
     program("git", "git")
     identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]
-    command = ["git", *identity, "-C", str(project), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    done = completed(["git", *identity, "-C", str(project), *arguments])
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 def test_a_commit_is_named_and_a_release_is_not(project: Path) -> None:

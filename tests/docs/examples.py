@@ -22,12 +22,8 @@ from sepu.admin import accounts
 from sepu.database.opening import connect, database, service_url
 
 _ROOT = Path(__file__).parents[2]
-_NAMES = (
-    "README.md",
-    *(f"docs/{name}.md" for name in ("api", "customers", "designers", "package", "python")),
-)
-PAGES = tuple(_ROOT / name for name in _NAMES)
 _README = _ROOT / "README.md"
+PAGES = (_README, *(_ROOT / f"docs/{name}.md" for name in ("api", "customers", "designers", "package", "python")))
 # `with_release` writes them.
 RELEASED = (*PAGES, *(_ROOT / name for name in ("docs/colours.md", "docs/openapi.yaml", "data/README.md")))
 # Files that may tell how many colours there are; measurements keep the number with which they were made.

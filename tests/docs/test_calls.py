@@ -3,7 +3,6 @@
 import os
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
@@ -73,15 +72,7 @@ def shell(directory: Path, calls: list[str]) -> list[str]:
     return [program("sh", "dash"), str(written(directory / "calls.sh", text))]
 
 
-PROGRAMS: dict[str, Callable[[Path, list[str]], list[str]]] = {
-    "curl": curl,
-    "Python": python,
-    "Node": node,
-    "Go": go,
-    "Java": java,
-    "PHP": php,
-    "Shell": shell,
-}
+PROGRAMS = {"curl": curl, "Python": python, "Node": node, "Go": go, "Java": java, "PHP": php, "Shell": shell}
 
 
 @pytest.mark.slow

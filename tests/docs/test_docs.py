@@ -1,6 +1,5 @@
 """The documentation is true."""
 
-import doctest
 import json
 import re
 from pathlib import Path
@@ -30,7 +29,6 @@ from sepu_client.errors import error_class
 
 ROOT = Path(__file__).parents[2]
 ANYWHERE = {"--version", "--help"}
-PHOTOGRAPH = ROOT / "docs" / "photograph.md"
 
 
 @pytest.mark.parametrize("ask", [pytest.param(by_curl, marks=[needs_curl, pytest.mark.slow]), by_python])
@@ -164,19 +162,7 @@ def test_the_notebook_is_what_its_page_does() -> None:
     assert json.loads(text)["cells"][2]["outputs"][0]["data"]["text/html"][0].count("background:#") == 6
 
 
-def test_the_examples_of_the_photograph(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(NOTEBOOK.parent)
-    examples = "\n".join(re.findall(r"^```pycon\n(.*?)^```$", PHOTOGRAPH.read_text("utf-8"), re.MULTILINE | re.DOTALL))
-    page = doctest.DocTestParser().get_doctest(examples, {}, PHOTOGRAPH.name, None, 0)
-    ran = doctest.DocTestRunner().run(page, clear_globs=False)
-    assert (ran.failed, ran.attempted > 10) == (0, True)
-
-
 # --- the page of errors
-
-
-def test_the_page_of_errors_is_written_from_the_table() -> None:
-    assert ERRORS_PAGE.read_text("utf-8") == page_of_errors()
 
 
 def test_each_mistake_leads_to_its_line(connection: psycopg.Connection, uvloop: Server) -> None:
@@ -197,8 +183,9 @@ def test_each_mistake_leads_to_its_line(connection: psycopg.Connection, uvloop: 
     assert [meter.committed for meter in show_usage(connection, issued.account_id).usage] == [0, 0]
 
 
-def test_each_code_and_each_mistake_has_an_anchor_of_its_own() -> None:
+def test_the_page_of_errors_is_written_from_the_table_with_an_anchor_for_each_code_and_mistake() -> None:
     text = ERRORS_PAGE.read_text("utf-8")
+    assert text == page_of_errors()
     anchors = [*re.findall(r"^## (\w+)$", text, re.MULTILINE), *re.findall(r'<a id="([\w-]+)">', text)]
     assert len(anchors) == len(set(anchors))
     assert set(anchors) == ERRORS.keys() | {mistake.anchor for mistake in MISTAKES}

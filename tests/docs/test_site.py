@@ -155,8 +155,7 @@ def reported(site: Path, page: str, directory: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("width", "scrolling"),
-    [(1280, {"terminal"}), (768, {"terminal", "code"}), (390, {"terminal", "code", "div", "p"})],
+    ("width", "scrolling"), [(1280, {"terminal"}), (768, {"terminal", "code"}), (390, {"terminal", "code", "div", "p"})]
 )
 def test_no_page_is_wider_than_the_window(site: Path, tmp_path: Path, width: int, scrolling: set[str]) -> None:
     """At 1280 pixels only terminals scroll sideways; on a small screen code, tables and pictures may."""

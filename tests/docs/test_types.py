@@ -3,14 +3,16 @@
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from tests.harness.processes import completed
 from tests.programs import node_program
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "client" / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
@@ -40,18 +42,16 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def check(command: list[str], directory: Path) -> None:
     environment = os.environ | {"MYPYPATH": os.pathsep.join(SOURCES)}
-    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
+    done = completed(command, cwd=directory, env=environment, timeout=None)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.slow
 def test_mypy_takes_each_example(examples: Path) -> None:
     cache = ["--cache-dir", str(ROOT / ".mypy_cache" / "examples")]
     options = ["--config-file", "", "--ignore-missing-imports", *cache]
     check([sys.executable, "-m", "mypy", *options, *sorted(file.name for file in examples.glob("*.py"))], examples)
 
 
-@pytest.mark.slow
 def test_pyright_takes_each_example(examples: Path) -> None:
     settings = {"extraPaths": SOURCES, "reportMissingImports": False, "reportUnusedExpression": False}
     (examples / "pyrightconfig.json").write_text(json.dumps(settings))

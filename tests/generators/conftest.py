@@ -8,10 +8,7 @@ import pytest
 from tests.generators.calling import Client, calling
 from tests.generators.toolchains import CLIENTS
 from tests.harness.serving import Response, Server
-from tests.http.conftest import uvloop
 from tests.integrate.faulty import between
-
-__all__ = ["uvloop"]
 
 
 def grown(value: Any) -> Any:

@@ -7,11 +7,6 @@ from tests.harness.serving import WORKERS, Served, Server
 OTHERS = [pytest.param(worker, marks=pytest.mark.slow) for worker in (*WORKERS[1:], "pgbouncer")]
 
 
-@pytest.fixture(scope="session")
-def uvloop(served: Served) -> Server:
-    return served("uvloop")
-
-
 @pytest.fixture(scope="session", params=["uvloop", *OTHERS])
 def server(request: pytest.FixtureRequest, served: Served) -> Server:
     return served(request.param)

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,13 +50,7 @@ def _shell(directory: Path) -> list[str]:  # noqa: ARG001
 
 
 # Each prepares a directory and returns the command.
-CLIENTS: dict[str, Callable[[Path], list[str]]] = {
-    "node": _node,
-    "go": _go,
-    "java": _java,
-    "php": _php,
-    "shell": _shell,
-}
+CLIENTS = {"node": _node, "go": _go, "java": _java, "php": _php, "shell": _shell}
 
 
 @dataclass

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.harness.processes import completed
-from tests.harness.serving import Served, Server
+from tests.harness.serving import Server
 from tests.openapi.document import DOCUMENT, answer, operations
 from tests.programs import node_program
 from tools.site.samples import COLLECTION, HTTP_FILE, collection, http_file
@@ -18,20 +18,15 @@ pytestmark = pytest.mark.slow
 SUMMARIES = [operation["summary"] for _, _, operation in operations()]
 
 
-@pytest.fixture
-def server(served: Served) -> Server:
-    return served("uvloop")
-
-
-def committed(server: Server, issued: IssuedKey) -> list[int]:
-    usage = server.request("GET", "/v1/usage", {"Authorization": f"Bearer {issued.api_key}"}).json["usage"]
+def committed(uvloop: Server, issued: IssuedKey) -> list[int]:
+    usage = uvloop.request("GET", "/v1/usage", {"Authorization": f"Bearer {issued.api_key}"}).json["usage"]
     return [meter["committed"] for meter in usage]
 
 
 @pytest.fixture
-def sent_by_newman(server: Server, issued: IssuedKey, tmp_path: Path) -> dict[str, Any]:
+def sent_by_newman(uvloop: Server, issued: IssuedKey, tmp_path: Path) -> dict[str, Any]:
     (tmp_path / COLLECTION).write_text(json.dumps(collection(DOCUMENT)), "utf-8")
-    variables = {"baseUrl": f"http://{server.address}", "apiKey": issued.api_key}
+    variables = {"baseUrl": f"http://{uvloop.address}", "apiKey": issued.api_key}
     given = [text for name, value in variables.items() for text in ("--env-var", f"{name}={value}")]
     report = tmp_path / "report.json"
     done = completed(
@@ -43,7 +38,7 @@ def sent_by_newman(server: Server, issued: IssuedKey, tmp_path: Path) -> dict[st
 
 
 def test_the_collection_sends_each_operation_and_a_replay(
-    sent_by_newman: dict[str, Any], server: Server, issued: IssuedKey
+    sent_by_newman: dict[str, Any], uvloop: Server, issued: IssuedKey
 ) -> None:
     sent = sent_by_newman["executions"]
     match, replay, *others = SUMMARIES[0], f"{SUMMARIES[0]}: the same again, replayed", *SUMMARIES[1:]
@@ -57,11 +52,11 @@ def test_the_collection_sends_each_operation_and_a_replay(
         header["value"] for one in sent for header in one["request"]["header"] if header["key"] == "Idempotency-Key"
     )
     assert first == again != other
-    assert committed(server, issued) == [1, 1]
+    assert committed(uvloop, issued) == [1, 1]
 
 
-def test_the_http_file_charges_once_however_often_it_is_sent(server: Server, issued: IssuedKey, tmp_path: Path) -> None:
-    text = http_file(DOCUMENT).replace("@baseUrl = http://127.0.0.1:8000\n", f"@baseUrl = http://{server.address}\n")
+def test_the_http_file_charges_once_however_often_it_is_sent(uvloop: Server, issued: IssuedKey, tmp_path: Path) -> None:
+    text = http_file(DOCUMENT).replace("@baseUrl = http://127.0.0.1:8000\n", f"@baseUrl = http://{uvloop.address}\n")
     file = tmp_path / HTTP_FILE
     file.write_text(text, "utf-8")
     for _ in range(2):
@@ -72,6 +67,6 @@ def test_the_http_file_charges_once_however_often_it_is_sent(server: Server, iss
         assert done.returncode == 0, done.stdout + done.stderr
         sent = json.loads(done.stdout)["requests"]
         assert [one["response"]["statusCode"] for one in sent] == [200] * 4
-        assert committed(server, issued) == [1, 1]
+        assert committed(uvloop, issued) == [1, 1]
     bodies = [json.loads(one["response"]["body"]) for one in sent]
     assert bodies[:3] == [answer(operation) for _, _, operation in operations()][:3]

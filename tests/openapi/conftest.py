@@ -1,5 +1,5 @@
 """The servers of the contract's table."""
 
-from tests.http.conftest import server, uvloop
+from tests.http.conftest import server
 
-__all__ = ["server", "uvloop"]
+__all__ = ["server"]

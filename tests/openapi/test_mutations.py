@@ -8,16 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tests.openapi.document import (
-    DEFAULT,
-    answer,
-    codes,
-    headers,
-    operations,
-    resolve,
-    schema,
-    validator_as_written,
-)
+from tests.openapi.document import DEFAULT, answer, codes, headers, operations, resolve, schema, validator_as_written
 
 # The interface's rules for members, by name or path. All others are required, and their text is fixed or has a form.
 OPTIONAL = {"valueMismatchCount"}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from psycopg import Connection
 from tests.harness.processes import completed, running
-from tests.harness.serving import Served, Server
+from tests.harness.serving import Server
 from tests.openapi.document import PATH
 from tests.programs import missing, program
 
@@ -30,11 +30,6 @@ MODES = {"-H": "heads", "-B": "bodies", "-X": "reading"}
 
 
 @pytest.fixture
-def server(served: Served) -> Server:
-    return served("uvloop")
-
-
-@pytest.fixture
 def issued(connection: Connection) -> IssuedKey:
     """A new account that reaches no limit."""
     most = 2**30
@@ -43,11 +38,11 @@ def issued(connection: Connection) -> IssuedKey:
 
 
 @pytest.mark.timeout(600)
-def test_schemathesis_finds_nothing(server: Server, issued: IssuedKey) -> None:
+def test_schemathesis_finds_nothing(uvloop: Server, issued: IssuedKey) -> None:
     if not SCHEMATHESIS.exists():
         missing("schemathesis is not installed: make build/strangers/ready")
     command = [
-        str(SCHEMATHESIS), "run", str(PATH), "--url", f"http://{server.address}", "--checks", "all",
+        str(SCHEMATHESIS), "run", str(PATH), "--url", f"http://{uvloop.address}", "--checks", "all",
         "--seed", str(SEED), "--max-examples", str(EXAMPLES), "--continue-on-failure", "--no-color",
     ]  # fmt: skip
     done = completed([*command, "--header", f"Authorization: Bearer {issued.api_key}"], timeout=500)
@@ -56,17 +51,17 @@ def test_schemathesis_finds_nothing(server: Server, issued: IssuedKey) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES, ids=MODES.values())
-def test_slow_connections_keep_no_customer_waiting(server: Server, issued: IssuedKey, mode: str) -> None:
+def test_slow_connections_keep_no_customer_waiting(uvloop: Server, issued: IssuedKey, mode: str) -> None:
     command = [
-        program("slowhttptest", "slowhttptest"), mode, "-u", f"http://{server.address}/v1/match",
+        program("slowhttptest", "slowhttptest"), mode, "-u", f"http://{uvloop.address}/v1/match",
         "-c", str(SLOW_CONNECTIONS), "-r", str(SLOW_CONNECTIONS), "-l", "10", "-i", "5",
     ]  # fmt: skip
     answers: list[int] = []
     with running(command, stdout=subprocess.DEVNULL) as slow:
         while slow.poll() is None:
             answers += [
-                server.request("GET", "/healthz").status,
-                server.match(issued, f"slow-{len(answers):04}").status,
+                uvloop.request("GET", "/healthz").status,
+                uvloop.match(issued, f"slow-{len(answers):04}").status,
             ]
     assert answers
     assert set(answers) == {200}, f"repeat: {shlex.join(command)}"
