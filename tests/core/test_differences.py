@@ -66,5 +66,6 @@ def test_no_difference_and_no_colours() -> None:
     with pytest.raises(ValueError, match="needs rgb, not lab"):
         Palette(lab=[(1, 2, 3)], difference="oklab")
     for lab in ((101, 0, 0), (-1, 0, 0), (50, 257, 0), (50, 0, float("nan"))):
-        with pytest.raises(ValueError, match="lab"):
-            Palette(lab=[lab])
+        for among in ([lab], [lab, (50, 0, 0)], [(50, 0, 0), lab]):
+            with pytest.raises(ValueError, match="lab"):
+                Palette(lab=among)

@@ -14,6 +14,8 @@ from sepu._palette import MatchWriter, Palette, format_decimal
 TEMPLATES = {"match": b"<%: %, %>", "result": b"%/%/%[%]", "answer": b"{%}"}
 MEMBERS = [*random_rgb(20).tolist(), [255, 255, 255], [0, 0, 0]]
 TEXTS = [b"m" * place for place in range(len(MEMBERS))]
+PALETTE = Palette(MEMBERS, scale=255)
+WRITER = MatchWriter(PALETTE, TEXTS, **TEMPLATES)
 numbers = st.one_of(channels, st.integers(0, 255), st.sampled_from([-0.0, 0.0, 5e-324, 1e-7, 0.0001, 12.5, 0.1 + 0.2]))
 
 
@@ -48,13 +50,13 @@ def test_no_decimal_of_other_values(value: float) -> None:
         format_decimal(value)
 
 
-def written(palette: Palette, asked: list[Rgb], k: int) -> bytes:
+def written(asked: list[Rgb], k: int) -> bytes:
     """The expected output, written by Python."""
     results = []
     for r, g, b in asked:
         matches = [
             b"<%b: %a, %a>" % (TEXTS[index], round(delta_e, 4), round(max(0.0, 1 - delta_e / 100), 4))
-            for index, delta_e in palette.nearest(r, g, b, k)
+            for index, delta_e in PALETTE.nearest(r, g, b, k)
         ]
         results.append(b"%a/%a/%a[%b]" % (r, g, b, b",".join(matches)))
     return b"{%b}" % b",".join(results)
@@ -62,14 +64,13 @@ def written(palette: Palette, asked: list[Rgb], k: int) -> bytes:
 
 @given(st.lists(st.tuples(numbers, numbers, numbers), max_size=5), st.integers(1, len(MEMBERS)))
 def test_the_nearest_are_written_as_python_writes_them(asked: list[Rgb], k: int) -> None:
-    palette = Palette(MEMBERS, scale=255)
-    assert MatchWriter(palette, TEXTS, **TEMPLATES).write(asked, k) == written(palette, asked, k)
+    assert WRITER.write(asked, k) == written(asked, k)
 
 
 @given(colours)
 def test_a_writer_keeps_its_texts(colour: Rgb) -> None:
-    writer = MatchWriter(Palette(MEMBERS, scale=255), (bytes(bytearray(text)) for text in TEXTS), **TEMPLATES)
-    assert writer.write(iter([colour]), 2) == written(Palette(MEMBERS, scale=255), [colour], 2)
+    writer = MatchWriter(PALETTE, (bytes(bytearray(text)) for text in TEXTS), **TEMPLATES)
+    assert writer.write(iter([colour]), 2) == written([colour], 2)
 
 
 def test_delta_e_over_100_is_no_similarity() -> None:
@@ -83,13 +84,13 @@ def test_delta_e_over_100_is_no_similarity() -> None:
 @pytest.mark.parametrize("text", [b"", b"%" * 5])
 def test_templates_with_other_placeholders(template: str, text: bytes) -> None:
     with pytest.raises(ValueError, match="texts, not"):
-        MatchWriter(Palette(MEMBERS, scale=255), TEXTS, **{**TEMPLATES, template: text})
+        MatchWriter(PALETTE, TEXTS, **{**TEMPLATES, template: text})
 
 
 def test_other_numbers_of_texts() -> None:
     for texts in (TEXTS[1:], [*TEXTS, b""]):
         with pytest.raises(ValueError, match="there must be 22 texts, not"):
-            MatchWriter(Palette(MEMBERS, scale=255), texts, **TEMPLATES)
+            MatchWriter(PALETTE, texts, **TEMPLATES)
 
 
 @pytest.mark.parametrize("text", [None, "m", 1])
@@ -101,15 +102,12 @@ def test_what_is_no_text(text: object) -> None:
 @pytest.mark.parametrize("channel", [nan, inf, -1, -1e-9, 255.0000001, 256])
 @pytest.mark.parametrize("place", range(3))
 def test_wrong_channels(channel: float, place: int) -> None:
-    colour: list[float] = [1, 2, 3]
-    colour[place] = channel
+    r, g, b = (channel if at == place else at for at in range(3))
     with pytest.raises(ValueError, match="not a number from 0 to 255"):
-        MatchWriter(Palette(MEMBERS, scale=255), TEXTS, **TEMPLATES).write(
-            [(1, 2, 3), (colour[0], colour[1], colour[2])], 1
-        )
+        WRITER.write([(1, 2, 3), (r, g, b)], 1)
 
 
 @pytest.mark.parametrize("k", [-1, 0, len(MEMBERS) + 1])
 def test_k_out_of_range(k: int) -> None:
     with pytest.raises(ValueError, match="k must be from 1 to 22"):
-        MatchWriter(Palette(MEMBERS, scale=255), TEXTS, **TEMPLATES).write([(1, 2, 3)], k)
+        WRITER.write([(1, 2, 3)], k)

@@ -61,17 +61,9 @@ def test_the_reference_gives_the_published_pairs() -> None:
 
 
 def test_delta_e_equals_the_reference() -> None:
-    rng = random.Random(34)
-    pairs = [
-        [(rng.uniform(0, 100), rng.uniform(-128, 128), rng.uniform(-128, 128)) for _ in range(5000)] for _ in range(2)
-    ]
-    expected = [reference.ciede2000(one, two) for one, two in zip(*pairs, strict=True)]
-    np.testing.assert_allclose(ciede2000(*pairs), expected, rtol=0, atol=1e-9)
-
-
-def test_the_reference_for_many_rows_equals_the_reference() -> None:
-    one, two = many_pairs(2000)
+    one, two = many_pairs(5000)
     expected = [reference.ciede2000((*lab1,), (*lab2,)) for lab1, lab2 in zip(one.tolist(), two.tolist(), strict=True)]
+    np.testing.assert_allclose(ciede2000(one, two), expected, rtol=0, atol=1e-9)
     np.testing.assert_allclose(reference.ciede2000_of_rows(one, two), expected, rtol=0, atol=1e-12)
 
 
@@ -268,11 +260,8 @@ def test_empty_input_gives_empty_output() -> None:
     assert Palette(random_rgb(3), scale=255).delta_e(empty, scale=255).shape == (0, 3)
     assert srgb_to_lab(empty, scale=255).shape == (0, 3)
     assert ciede2000(empty, empty).shape == (0,)
-
-
-def test_an_empty_palette_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one colour"):
-        Palette(np.empty((0, 3)), scale=255)
+        Palette(empty, scale=255)
 
 
 @pytest.mark.parametrize("shape", [(2, 5), (1, 2), (), (0,), (4, 3, 1)])

@@ -24,10 +24,10 @@ VOICES = {"book": "author", "cards": "author", "guide": "guide", "big": "diction
 OURS, NEAR, FURTHER, FAR = "#808080", "#8A8A8A", "#A8A8A8", "#FFFFFF"
 
 
-def verdict(*readings: tuple[str, str | None], conflicts: int = 0) -> Assessment:
+def verdict(*readings: tuple[str, str | None], conflicts: int = 0, agree: float = 12, far: float = 20) -> Assessment:
     color = Color(1, "灰白", "灰色", "灰色", "huī sè", "Grey", "hui-se", OURS, conflicts)
     rows = [Reading(source, "灰色", value, None, None, None) for source, value in readings]
-    return judge(color, rows, VOICES, Thresholds(agree=12, far=20, lineage_conflict=5))
+    return judge(color, rows, VOICES, Thresholds(agree, far, lineage_conflict=5))
 
 
 @pytest.fixture
@@ -77,14 +77,8 @@ def test_a_voice_is_as_near_as_its_nearest_value() -> None:
 def test_the_thresholds_belong_to_the_nearer_side() -> None:
     exact = verdict(("guide", FURTHER)).nearest
     assert exact is not None
-    color = Color(1, "灰白", "灰色", "灰色", "huī sè", "Grey", "hui-se", OURS, 0)
-    rows = [
-        Reading("guide", "灰色", FURTHER, None, None, None),
-        Reading("big", "灰色", None, None, None, None),
-    ]
-    at = exact.delta_e
-    assert judge(color, rows, VOICES, Thresholds(at, 99, 5)).reliability == "verified"
-    assert judge(color, rows, VOICES, Thresholds(0, at, 5)).reliability == "attributed"
+    for agree, far, reliability in ((exact.delta_e, 99, "verified"), (0, exact.delta_e, "attributed")):
+        assert verdict(("guide", FURTHER), ("big", None), agree=agree, far=far).reliability == reliability
 
 
 # The release
@@ -107,21 +101,24 @@ def test_the_files_are_canonical() -> None:
         assert text == f"{again}\n"
 
 
-def test_the_command_writes_what_is_committed_and_says_so(tmp_path: Path) -> None:
-    spellings = tmp_path / "spellings.pxi"
-    result = CliRunner().invoke(main, [str(FACTS), str(tmp_path / "release"), str(spellings)])
+def test_the_command_writes_what_is_committed_and_says_so(facts: Path, tmp_path: Path) -> None:
+    """Into a directory that exists, with another version, so that the output is of the release that it wrote."""
+    version, spellings = load_release().manifest.version, tmp_path / "spellings.pxi"
+    change(facts / "release.json", f'"version": "{version}"', '"version": "9.9.9"')
+    (tmp_path / "release").mkdir()
+    result = CliRunner().invoke(main, [str(facts), str(tmp_path / "release"), str(spellings)])
     assert result.exit_code == 0, result.output
     built, committed = (
         {path.name: path.read_bytes() for path in of.iterdir()} for of in (tmp_path / "release", DATA / "release")
     )
-    assert built == committed
+    manifest = built["manifest.json"].replace(b'"version": "9.9.9"', f'"version": "{version}"'.encode())
+    assert built | {"manifest.json": manifest} == committed
     assert spellings.read_bytes() == (DATA.parent / "cext" / "spellings.pxi").read_bytes()
-    assert f"release {load_release().manifest.version} (commercial): 161 records" in result.output
+    assert "release 9.9.9 (commercial): 161 records" in result.output
     release = load_release(tmp_path / "release")
     ratings = Counter(record.reliability for record in release.records)
     assert ", ".join(f"{ratings[each]} {each}" for each in ("verified", "attributed", "disputed")) in result.output
-    manifest = release.manifest
-    assert f"; {manifest.value_mismatch_count} with another value elsewhere" in result.output
+    assert f"; {release.manifest.value_mismatch_count} with another value elsewhere" in result.output
     for name in built.keys() - {"manifest.json"}:
         assert f"{sha256(built[name]).hexdigest()}  {name}\n" in result.output
 
@@ -159,6 +156,7 @@ def test_traditional_forms() -> None:
         ("readings.csv", lambda path: change(path, "粉红", "粉紅"), "粉紅 is not in colors.csv"),
         ("readings.csv", lambda path: change(path, "粉红", "品红"), "readings.csv: a source and zh comes twice"),
         ("readings.csv", lambda path: change(path, "粉红,exact,", "粉红,exact,,"), "readings.csv, line 2"),
+        ("readings.csv", lambda path: change(path, "品红,exact", '"品红,exact'), "readings.csv, line"),
         ("variants.csv", lambda path: change(path, "moe,燕支", "moi,燕支"), "has no source moi"),
         ("variants.csv", lambda path: change(path, "燕支", "丹"), "丹 does not stand for one of our names only"),
         ("variants.csv", lambda path: change(path, "支,胭脂", "支,燕支"), "燕支 does not stand for one of our names"),

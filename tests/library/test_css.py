@@ -67,34 +67,12 @@ def test_hex_is_rounded_half_up_without_the_noise_of_doubles(text: str, expected
 
 
 NOTHING = [
-    "color(srgb 0 0 0 0)",
-    "color(srgb 0deg 0% 0)",
-    "color(lab 50% 0 0)",
-    "color(--mine 0 0 0)",
-    "color()",
-    "color(srgb)",
-    "rgb(1 2 3 4)",
-    "rgb(1 2)",
-    "rgb(1deg 2 3)",
-    "lab(50, 0, 0)",
-    "hwb(0, 0%, 0%)",
-    "hsl(none, 50%, 50%)",
-    "rgb(none, none, none)",
-    "rgb(1, 2, 3, none)",
-    "hsl(20% 1% 1%)",
-    "hsl(20s 1% 1%)",
-    "lab(1e7 0 0)",
-    "lab(1e999 0 0)",
-    "rgb(calc(1) 2 3)",
-    "rgb(from red r g b)",
-    "color-mix(in srgb, red, blue)",
-    "Canvas",
-    "url(x)",
-    "rgb(" * 9000,
-    f"rgb(1 2 3{' /**/' * 20})",
-    "\x00",
-    "",
-]
+    "color(srgb 0 0 0 0)", "color(srgb 0deg 0% 0)", "color(lab 50% 0 0)", "color(--mine 0 0 0)", "color()",
+    "color(srgb)", "rgb(1 2 3 4)", "rgb(1 2)", "rgb(1deg 2 3)", "lab(50, 0, 0)", "hwb(0, 0%, 0%)",
+    "hsl(none, 50%, 50%)", "rgb(none, none, none)", "rgb(1, 2, 3, none)", "hsl(20% 1% 1%)", "hsl(20s 1% 1%)",
+    "lab(1e7 0 0)", "lab(1e999 0 0)", "rgb(calc(1) 2 3)", "rgb(from red r g b)", "color-mix(in srgb, red, blue)",
+    "Canvas", "url(x)", "rgb(" * 9000, f"rgb(1 2 3{' /**/' * 20})", "\x00", "",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", NOTHING, ids=range(len(NOTHING)))

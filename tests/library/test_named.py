@@ -14,23 +14,18 @@ import pytest
 
 import sepu
 from sepu import limits
+from sepu.library.palette_css import _Values
 
 BRAND: dict[str, sepu.ColorLike] = {"ink": "#1A1A1A", "paper": (250, 245.5, 235), "Rote Grütze": "#C83C23"}
 
 
 def test_it_answers_with_its_names() -> None:
     own = sepu.NamedPalette(BRAND)
-    assert (len(own), [*own][1].name, "ink" in own, "ROTE GRUTZE" in own, "tomato" in own) == (
-        3,
-        "paper",
-        True,
-        True,
-        False,
-    )
-    assert repr(
-        own.match("#C83C23", top=2)
-    ) == "(<SwatchMatch 'Rote Grütze' #C83C23 ΔE 0.0000>, <SwatchMatch 'ink' #1A1A1A ΔE " + (
-        f"{own.match('#C83C23', top=2)[1].delta_e:.4f}>)"
+    assert (len(own), [*own][1].name) == (3, "paper")
+    assert [name in own for name in ("ink", "ROTE GRUTZE", "tomato")] == [True, True, False]
+    red, ink = own.match("#C83C23", top=2)
+    assert f"{red!r} {ink!r}" == (
+        f"<SwatchMatch 'Rote Grütze' #C83C23 ΔE 0.0000> <SwatchMatch 'ink' #1A1A1A ΔE {ink.delta_e:.4f}>"
     )
     assert own.match("ink")[0].to_dict() == {"name": "ink", "hex": "#1A1A1A", "delta_e": 0.0, "in_srgb": True}
     assert own.match(own["paper"])[0].delta_e == 0.0, "whose value HEX cannot express"
@@ -91,11 +86,11 @@ def test_names_and_colours_may_come_twice() -> None:
 
 
 def test_texts_and_a_series_are_palettes() -> None:
-    assert [(own.name, own.hex) for own in sepu.NamedPalette(["#fff", "tomato"])] == [
-        ("#fff", "#FFFFFF"),
-        ("tomato", "#FF6347"),
-    ]
-    assert [own.name for own in sepu.NamedPalette(Items({"ink": "#000", "red": (200, 60, 35)}))] == ["ink", "red"]
+    found = [(own.name, own.hex) for own in sepu.NamedPalette(["#fff", "tomato"])]
+    assert found == [("#fff", "#FFFFFF"), ("tomato", "#FF6347")]
+    colors: Any
+    for colors in (Items({"ink": "#000", "red": (200, 60, 35)}), [["ink", "#000"], ["red", [200, 60, 35]]]):
+        assert [own.name for own in sepu.NamedPalette(colors)] == ["ink", "red"]
 
 
 class Items:
@@ -143,11 +138,8 @@ def ase(*swatches: tuple[str, bytes, tuple[float, ...]]) -> bytes:
         block(1, text(name) + struct.pack(f">4s{len(channels)}fH", model, *channels, 0))
         for name, model, channels in swatches
     ]
-    return (
-        b"ASEF"
-        + struct.pack(">HHI", 1, 0, len(colors) + 2)
-        + b"".join([block(0xC001, text("group")), *colors, block(0xC002)])
-    )
+    blocks = [block(0xC001, text("group")), *colors, block(0xC002)]
+    return b"ASEF" + struct.pack(">HHI", 1, 0, len(blocks)) + b"".join(blocks)
 
 
 RED, PINK = "#C83C23", "#F47983"
@@ -192,10 +184,13 @@ FILES: list[tuple[str, str | bytes, list[tuple[str, str]]]] = [
     ("mapping.json", json.dumps({"a": {"rgb": {"r": 200, "g": 60, "b": 35}}}), [("a", RED)]),
     ("gray.json", json.dumps({"gray": [RED, PINK]}), [("gray.1", RED), ("gray.2", PINK)]),
     ("themes.json", json.dumps({"a": {"color": RED, "background": PINK}}), [("a", RED), ("a.background", PINK)]),
+    ("buttons.json", json.dumps([{"name": "a", "color": RED, "background": PINK}]),
+     [("a", RED), ("1.background", PINK)]),
     ("shades.json", json.dumps([{"name": "a", "hex": RED, "on": "#fff", "shades": {"50": PINK}}]),
      [("a", RED), ("1.shades.50", PINK)]),
-    ("sets.json", json.dumps({"core": {"red": {"value": RED, "type": "color"}}, "light": {"bg": {"value": "{red}"}}}),
-     [("core.red", RED), ("light.bg", RED)]),
+    ("sets.json", json.dumps({"core": {"red": {"value": RED, "type": "color"}}, "light": {"bg": {"value": "{red}"}},
+                              "dark": {"bg": {"value": PINK, "type": "color"}, "card": {"value": "{bg}"}}}),
+     [("core.red", RED), ("light.bg", RED), ("dark.bg", PINK), ("dark.card", PINK)]),
     ("forms.json", json.dumps({"a": {"hex": RED, "HSL": "hsl(0 0% 0%)", "type": "warm"}}), [("a", RED)]),
     ("groups.json", json.dumps({"version": "1", "palette": {"a": RED}, "other": {"b": PINK}}),
      [("a", RED), ("other.b", PINK)]),
@@ -271,24 +266,15 @@ DOCUMENTS: list[tuple[str, object, list[tuple[str, str]]]] = [
                 "primaryHue": {"$value": {"$ref": "#/colors/blue/$value/components/0"}, "$type": "number"},
             },
         },
-        [
-            ("colors.blue", BLUE_HEX),
-            ("semantic.primary", BLUE_HEX),
-            ("semantic.whole", BLUE_HEX),
-            ("semantic.link", BLUE_HEX),
-            ("semantic.value", BLUE_HEX),
-        ],
+        [(name, BLUE_HEX) for name in
+         ("colors.blue", "semantic.primary", "semantic.whole", "semantic.link", "semantic.value")],
     ),
     (
         "components",
         {
             "base": {"a/b~1 c": {"$type": "color", "$value": BLUE}},
-            "mixed": {
-                "$type": "color",
-                "$value": srgb(
-                    [1, {"$ref": "#/base/a~1b~01%20c/$value/components/1"}, {"$ref": "#/mixed/$value/alpha"}], alpha=1
-                ),
-            },
+            "mixed": {"$type": "color", "$value": srgb(
+                [1, {"$ref": "#/base/a~1b~01%20c/$value/components/1"}, {"$ref": "#/mixed/$value/alpha"}], alpha=1)},
         },
         [("base.a/b~1 c", BLUE_HEX), ("mixed", "#FF66FF")],
     ),
@@ -310,10 +296,8 @@ DOCUMENTS: list[tuple[str, object, list[tuple[str, str]]]] = [
                 "c": {"d": {"$value": RED_VALUE}, "e": {"$type": "string", "$value": "amber"}},
             },
             "f": {"$type": "dimension", "g": {"$value": "{palette.a}"}},
-            "untyped": {"$value": "#C83C23"},
-            "named": {"$value": "tomato"},
-            "text": {"$value": "4px"},
-            "word": {"$value": "solid"},
+            "untyped": {"$value": RED}, "named": {"$value": "tomato"},
+            "text": {"$value": "4px"}, "word": {"$value": "solid"},
         },
         [("palette.a", BLUE_HEX), ("palette.c.d", RED), ("f.g", BLUE_HEX), ("untyped", RED), ("named", "#FF6347")],
     ),
@@ -321,26 +305,15 @@ DOCUMENTS: list[tuple[str, object, list[tuple[str, str]]]] = [
         "extends",
         {
             "button": {"$type": "color", "background": {"$value": BLUE}, "text": {"deep": {"$value": "#fff"}}},
-            "button-primary": {
-                "$extends": "{button}",
-                "background": {"$value": RED_VALUE},
-                "text": {"also": {"$value": "{button.background}"}},
-            },
+            "button-primary": {"$extends": "{button}", "background": {"$value": RED_VALUE},
+                               "text": {"also": {"$value": "{button.background}"}}},
             "third": {"$ref": "#/button-primary/text"},
             "sizes": {"$extends": "{button}", "$type": "dimension"},
             "fourth": {"$extends": "{button}", "text": {"$value": "#000"}, "background": {"new": {"$value": "#001"}}},
         },
-        [
-            ("button.background", BLUE_HEX),
-            ("button.text.deep", "#FFFFFF"),
-            ("button-primary.background", RED),
-            ("button-primary.text.deep", "#FFFFFF"),
-            ("button-primary.text.also", BLUE_HEX),
-            ("third.deep", "#FFFFFF"),
-            ("third.also", BLUE_HEX),
-            ("fourth.background.new", "#000011"),
-            ("fourth.text", "#000000"),
-        ],
+        [("button.background", BLUE_HEX), ("button.text.deep", "#FFFFFF"), ("button-primary.background", RED),
+         ("button-primary.text.deep", "#FFFFFF"), ("button-primary.text.also", BLUE_HEX), ("third.deep", "#FFFFFF"),
+         ("third.also", BLUE_HEX), ("fourth.background.new", "#000011"), ("fourth.text", "#000000")],
     ),
     (
         "older",
@@ -446,6 +419,7 @@ SKIPPED: list[tuple[str, str | bytes, str]] = [
      "1.valuesByMode.1:1: it is an alias; export the values"),
     ("a.csv", f"name,hex,h,s,l,a\nok,{RED},9,70%,46%,1\nx,{RED},9,70%,46%,0.5", "3: it has an alpha channel of 0.5"),
     ("a.csv", f"name,hex,alpha\nok,{RED},1\nx,{RED}", "line 3: there are 2 cells, and line 1 has 3"),
+    ("a.csv", f"name,hex,alpha\nok,{RED},\nx,{RED},0.5", "1 of 2 entries are not opaque colours and are skipped: l"),
     ("a.csv", f"name,hex\nok,{RED}" + "\na,#12\nb,#0008\nc,none\nd" * 2, "; and 2 for other reasons"),
     ("a.css", f":root {{ --ok: {RED}; --x: 4px; --b: VAR(--x); --a: var(--b) }} .dark {{ --y: 5px; --b: VAR(--y) }}",
      "--a: it refers to '--b', which has several values"),
@@ -539,6 +513,11 @@ def test_each_reference_is_resolved_once(tmp_path: Path) -> None:
         assert calls < 1000 * bound
 
 
+def test_a_value_that_grows_too_long_is_no_colour() -> None:
+    found = [("--0", RED), *((f"--{place + 1}", f"var(--{place}) " * 20) for place in range(2))]  # each 20 of the last
+    assert (str(_Values(found).fill("var(--1)"))[:7], _Values(found).fill("var(--2)")) == (RED, "")
+
+
 CMYK = ase(("Warm Red", b"CMYK", (0, 0.5, 1, 0)))
 
 
@@ -557,6 +536,7 @@ WRONG: list[tuple[str, str | bytes, str]] = [
     ("a.ase", ase(("x", b"RGB ", (float("nan"), 0, 0))), "its channels are nan, 0.0, 0.0, and not from 0 to 1"),
     ("a.ase", ase(("x", b"HSB ", (0, 0, 0))), "colour 1, 'x': its model is 'HSB'; convert the swatch to RGB"),
     ("a.ase", b"ASEF" + struct.pack(">HHIHIH", 1, 0, 1, 1, 2, 9), "byte 12: this is not a block of swatches"),
+    ("a.ase", b"ASEF" + struct.pack(">HHIHIHH", 1, 0, 1, 1, 4, 1, 0xD800), "byte 12: this is not a block of swatches"),
     ("a.json", '{"red":\n "#12"}', "red: '#12' has 2 digits"),
     ("a.json", '{"red":\n x}', "line 2: Expecting value"),
     ("a.json", '{"a": {"red": true}}', "a.red: True is not a colour; write '#C83C23'"),
