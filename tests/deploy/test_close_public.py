@@ -86,7 +86,7 @@ REFUSED = {
         "lock table sepu.migration in row exclusive mode",
         "lock table pg_class in share mode",
     ),
-    "end other sessions of its role": (
+    "end other sessions of the same role": (
         "select pg_terminate_backend(pid) from pg_stat_activity where usename = current_user",
         "select pg_cancel_backend(pid) from pg_stat_activity where usename = current_user",
     ),
