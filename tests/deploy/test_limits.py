@@ -155,6 +155,7 @@ NAMED = {
         *(f"{most * 1000:g} ms" for most in (batches.SLOW_CALL_SECONDS, batches.GATHER_SECONDS)),
     ],
     "docs/develop/architecture.md": [f"{database.LOCK_SECONDS:g} s", f"{database.BATCH_LOCK_SECONDS:g} s"],
+    "docs/accounts.md": [f"connection limit {database.ROLE_CONNECTIONS['accounts']}"],
     "docs/deploy.md": [
         f"{connections.OF_AN_ADDRESS} of its {connections.OF_A_WORKER} connections",
         *(f"{SESSIONS} connections", f"{database.MIGRATION_LOCK_SECONDS:g} s"),
