@@ -158,7 +158,7 @@ NAMED = {
     "docs/accounts.md": [f"connection limit {database.ROLE_CONNECTIONS['accounts']}"],
     "docs/deploy.md": [
         f"{connections.OF_AN_ADDRESS} of its {connections.OF_A_WORKER} connections",
-        *(f"{SESSIONS} connections", f"{database.MIGRATION_LOCK_SECONDS:g} s"),
+        f"{SESSIONS} connections",
     ],
     "docs/events.md": [
         *(f"{webhooks.ANSWER_SECONDS:g} s", f"{webhooks.FIRST_RETRY_SECONDS} s"),
