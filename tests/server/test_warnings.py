@@ -5,6 +5,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from tests.harness.processes import until
 from tests.harness.serving import SEPU, serving
 
 from sepu import limits
@@ -35,8 +36,8 @@ def test_each_warning_comes_once_and_workers_take_the_files_that_they_need(
 ) -> None:
     limited: list[str | Path] = ["sh", "-c", f'ulimit -Sn {soft} && ulimit -Hn {hard} && exec "$@"', "sh", SEPU]
     with serving("uvloop", database_url, workers=2, program=limited) as server:
-        found = [resource.prlimit(worker, resource.RLIMIT_NOFILE) for worker in server.workers()]
-        assert found == [(min(NEEDED, hard), hard)] * 2
+        taken = [(min(NEEDED, hard), hard)] * 2
+        until(lambda: [resource.prlimit(worker, resource.RLIMIT_NOFILE) for worker in server.workers()] == taken)
         log = server.log.read_text()
     places = limits.connections.OF_A_WORKER
     told = f"a worker needs {NEEDED} open files for {places} connections, and the system allows {hard}"
