@@ -248,6 +248,19 @@ def test_a_call_that_still_waits_for_a_lock_when_its_isolation_ends_keeps_its_se
         assert [outcome for *_, outcome in scene.answers][1:] == ["charged"]
 
 
+def test_a_call_that_is_put_back_goes_alone_if_its_account_was_isolated_meanwhile() -> None:
+    with played() as scene:
+        scene.database.locked |= {"a", "c"}
+        for seconds in (limits.batches.ISOLATED_SECONDS + limits.database.LOCK_SECONDS - 0.2, 0.7):
+            scene.ask("a")
+            scene.run(seconds)
+        for account in "bcad":  # the call of before fails while the last three are under way
+            scene.ask(account)
+        scene.run(limits.database.BATCH_LOCK_SECONDS + 0.1)
+        assert [accounts for _, accounts in scene.sent if len(accounts) > 1] == [["c", "a", "d"]]
+        assert ["a"] in [accounts for _, accounts in scene.sent[-3:]]
+
+
 def slow_once(scene: Scene) -> None:
     """Opens the overflow's session too: a slow batch, and a neighbour."""
     scene.database._latency = 2 * limits.batches.OVERFLOW_SECONDS
