@@ -100,3 +100,6 @@ def test_the_core_tests_are_the_same_everywhere() -> None:
     assert pytest_command == ["pytest", "-q", *paths.split(), "tests/dist/installed.py"]
     assert set(pytest_command[2:]) <= set(settings["test-sources"])
     assert all((ROOT / source).exists() for source in settings["test-sources"])
+    pages = re.findall(r'^ +\("([\w/-]+\.md)", \d+\),$', (ROOT / "tests/test_library_use.py").read_text(), re.MULTILINE)
+    assert pages
+    assert set(pages) <= set(settings["test-sources"])

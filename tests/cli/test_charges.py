@@ -142,7 +142,7 @@ def test_a_log_is_judged(
         (entry(charged, 12, 2, status=409, error="idempotency_conflict"),
          ("not_charged", "idempotency_conflict", request_id(2), 2)),
         (entry(charged, 13, 9, status=429, error="quota_exceeded"), ("not_charged", "quota_exceeded", None, None)),
-        (entry(charged, 14, 9, endpoint="/v1/usage"), ("not_charged", "free", None, None)),
+        (entry(charged, 14, 9, endpoint="/v1/usage", keyId=None), ("not_charged", "free", None, None)),
         (entry(charged, 15, 9), ("unknown", "not_stored", None, None)),
         (entry(charged, 16, 9, endpoint="/v1/usage", status=400, error="\x1b[31m"),
          ("not_charged", "unreadable", None, None)),

@@ -75,7 +75,13 @@ def test_what_match_reads() -> None:
     assert text(outside).count("(outside sRGB)") == 2
     assert inputs(invoke("match", "color(srgb 1.25 -.5 0)", "--json")) == ["color(srgb 1.25 -.5 0)"]
     given = "\ufeff#C83C23 # red\n\n# of CSS\n  tomato \n1 2 3\t#\n"
-    assert inputs(invoke("match", "[200, 60, 35]", "-", "--json", given=given)) == [red, red, tomato, dark]
+    assert inputs(invoke("match", "[200, 60, 35]", "-", "#fff", "--json", given=given)) == [
+        red,
+        red,
+        tomato,
+        dark,
+        white,
+    ]
 
 
 @pytest.mark.parametrize(

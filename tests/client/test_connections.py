@@ -228,6 +228,7 @@ def test_a_failing_function_for_headers_shows_no_key(open_client: Open) -> None:
         {"api_key": None},
         {"base_url": "ftp://a"},
         {"timeout": 0},
+        {"timeout": None},
         {"deadline": "60"},
         {"headers": {"Host": "a"}},
         {"proxy": "http://user:thesecret@a b"},

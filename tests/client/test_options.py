@@ -49,7 +49,7 @@ def test_a_client_with_other_options_uses_the_same_connections() -> None:
         client.with_options(headers={}).library()
         assert (other._timeout, other._deadline, client._timeout, client._deadline) == (1, 2, 10, 25)
         assert client.with_options(timeout=86400)._timeout == 86400
-        for option, wrong in itertools.product(("timeout", "deadline"), (0, float("nan"), 86400.001, "1")):
+        for option, wrong in itertools.product(("timeout", "deadline"), (0, -1, float("nan"), 86400.001, "1")):
             with pytest.raises(ValueError, match=f"^{option} is more than 0 seconds"):
                 client.with_options(**{option: wrong})  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="^'Host' is not a header"):

@@ -69,7 +69,7 @@ def test_the_nearest_are_written_as_python_writes_them(asked: list[Rgb], k: int)
 
 @given(colours)
 def test_a_writer_keeps_its_texts(colour: Rgb) -> None:
-    writer = MatchWriter(PALETTE, (bytes(bytearray(text)) for text in TEXTS), **TEMPLATES)
+    writer = MatchWriter(Palette(MEMBERS, scale=255), (bytes(bytearray(text)) for text in TEXTS), **TEMPLATES)
     assert writer.write(iter([colour]), 2) == written([colour], 2)
 
 

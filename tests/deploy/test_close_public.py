@@ -221,11 +221,12 @@ def test_no_role_can_stop_the_others(programs: Path) -> None:
 @pytest.mark.slow
 def test_what_survives_a_migration_and_a_restore() -> None:
     """The rights are of the catalog: a migration and a dump keep them, and the script closes a new database."""
-    with deployed(EMBEDDED) as (cluster, url, issued):
+    with deployed(EMBEDDED) as (cluster, url, _):
         close_public(cluster, "sepu_owner")
         with connect(make_conninfo(url, user="sepu_owner")) as owner:
             owner.execute("update sepu.migration set sha256 = repeat('0', 64) where name = 'functions.sql'")
             assert migrate(owner) == ["functions.sql"]
+            issued = on_plan(owner)
         assert charge(url, issued, "migrated") == "charged"
         dump = cluster.directory / "dump"
         run(cluster.programs / "pg_dump", "-d", url, "-Fc", "-f", dump)

@@ -352,8 +352,10 @@ def test_a_role_and_its_service_file_are_made_together_or_not_at_all(tmp_path: P
         assert root.execute(role + "where rolname = 'sepu_events'").fetchall() == [bounds]
         root.execute("create role sepu_service")
         assert make("service").returncode != 0
+        working = runuser.read_text()
         runuser.write_text('#!/bin/sh\nshift 3\necho once | "$@"\n')  # \\password fails
         assert make("console").returncode != 0
+        runuser.write_text(working)
         assert "no purpose 'nothing'" in make("nothing").stderr
         environment["PGHOST"] = str(tmp_path)  # no server there
         assert make("owner").returncode != 0

@@ -167,7 +167,7 @@ NAMED = {
     ],
     "docs/observe.md": [
         *(f"{most:g} s" for most in (database.QUEUE_SECONDS, probes.LOOK_SECONDS, probes.LOOKED_SECONDS)),
-        *(f"{workers.HEARTBEAT_SECONDS} s", f"{connections.OF_A_WORKER} connections"),
+        *(f"{workers.HEARTBEAT_SECONDS} s", f"{connections.OF_A_WORKER} HTTP connections"),
         f"every {probes.NODES_SECONDS:g} s",
     ],
     "docs/runbook.md": [f"{database.MIGRATION_LOCK_SECONDS:g} s", f"{database.MIGRATION_SECONDS:g} s"],

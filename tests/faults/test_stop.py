@@ -149,4 +149,4 @@ def test_reloads_under_load_lose_nothing(worker: str, own_url: str) -> None:
 
         verdict, memory = crowded(connection, [server.address], 0, reloads, again=True)
         assert verdict.explain() == ""
-        assert memory.tally["replays"] > 0
+        assert memory.tally["replays"] > len(memory.settled) / 2, "all were sent again"

@@ -11,7 +11,7 @@ from contextlib import suppress
 import psycopg
 from tests.faults.clients import Ask, Memory, asks
 from tests.faults.plans import change_plans, open_accounts
-from tests.faults.soak import Clients, asked_during
+from tests.faults.soak import SETTLING_SECONDS, Clients, asked_during
 from tests.faults.verdict import Verdict, judge
 from tests.harness.serving import Server
 
@@ -64,10 +64,12 @@ def crowded(
     async def run() -> None:
         disturbing = asyncio.create_task(disturb())
         changing = [asyncio.create_task(change_plans(operated, holders, history, 1, ended))] if operated else []
-        async with asyncio.timeout(100):
-            await clients.settle(asked_during(disturbing, asks(holders, rng), asked, requests))
-            if again:
-                await clients.settle(asked)
+        answering = asyncio.create_task(clients.settle(asked_during(disturbing, asks(holders, rng), asked, requests)))
+        if again:
+            await asyncio.wait({disturbing})  # it has limits of its own
+        await asyncio.wait_for(answering, SETTLING_SECONDS if again else 100)
+        if again:
+            await clients.settle(asked)
         ended.set()
         await asyncio.gather(disturbing, *changing)
 
