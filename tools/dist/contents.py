@@ -57,10 +57,14 @@ class Distribution:
         return found
 
     def package(self) -> set[str]:
-        """The files that a wheel has to hold besides its metadata: those of src/, and a module for each lone stub."""
+        """The files that a wheel has to hold besides its metadata: those of src/, a module for each lone stub, a version.
+
+        setup.py writes the version; the client has no setup.py.
+        """
         files = {name.removeprefix("src/") for name in tracked(self.root) if name.startswith("src/")}
         stubs = {name.removesuffix(".pyi") for name in files if name.endswith(".pyi")}
-        return files | {f"{name}.abi3.so" for name in stubs if f"{name}.py" not in files}
+        written = {"sepu/_version.py"} if (self.root / "setup.py").exists() else set()
+        return files | written | {f"{name}.abi3.so" for name in stubs if f"{name}.py" not in files}
 
     def faults(self, file: Path) -> list[str]:
         """What is wrong with the contents of an sdist or a wheel of it."""
