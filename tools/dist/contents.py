@@ -57,9 +57,9 @@ class Distribution:
         return found
 
     def package(self) -> set[str]:
-        """The files that a wheel has to hold besides its metadata: those of src/, a module for each lone stub, a version.
+        """The files that a wheel has to hold besides its metadata.
 
-        setup.py writes the version; the client has no setup.py.
+        Those of src/, a module for each lone stub, and the version, if a setup.py writes it.
         """
         files = {name.removeprefix("src/") for name in tracked(self.root) if name.startswith("src/")}
         stubs = {name.removesuffix(".pyi") for name in files if name.endswith(".pyi")}
