@@ -14,8 +14,14 @@ from tests.harness.serving import Server
 
 import sepu_client
 from sepu.admin.keys import IssuedKey
+from sepu.operations import search
+from sepu_client import calls
 
 ROOT = Path(__file__).parents[2]
+
+
+def test_it_trims_what_the_service_trims() -> None:
+    assert calls._WHITE_SPACE == search._WHITE_SPACE
 
 
 def test_it_needs_nothing_of_the_server() -> None:
