@@ -5,6 +5,7 @@ import re
 import runpy
 import subprocess
 import sys
+import tomllib
 from email import message_from_bytes
 from email.policy import default
 from importlib.metadata import distribution
@@ -35,6 +36,23 @@ def sdists(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_the_sdist_holds_every_source(sdists: dict[str, Path], name: str) -> None:
     assert DISTRIBUTIONS[name].faults(sdists[name]) == []
+
+
+@pytest.mark.slow
+def test_a_wheels_tests_need_only_what_they_are_given(sdists: dict[str, Path], tmp_path: Path) -> None:
+    """`make wheel` and cibuildwheel copy `test-sources`. All are collected; those that read files run too."""
+    source = build.unpack(sdists["sepu"], tmp_path)
+    settings = tomllib.loads((source / "pyproject.toml").read_text("utf-8"))["tool"]["cibuildwheel"]
+    place = tmp_path / "trial"
+    tryout.copy_sources(tryout.Trial(source, settings), place)
+    without_client = "import sys, pytest; sys.modules['sepu_client'] = None; sys.exit(pytest.main(sys.argv[1:]))"
+    pytest_run = [sys.executable, "-P", "-c", without_client, "-q", "-p", "no:cacheprovider"]
+    for tests in (
+        ["--collect-only", *settings["test-command"][0].split()[2:-1]],
+        ["tests/library/test_build.py", "tests/library/test_release.py", "tests/test_library_use.py"],
+    ):
+        done = completed([*pytest_run, *tests], cwd=place)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.slow

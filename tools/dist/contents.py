@@ -57,14 +57,10 @@ class Distribution:
         return found
 
     def package(self) -> set[str]:
-        """The files that a wheel has to hold besides its metadata.
-
-        Those of src/, a module for each lone stub, and the version, if a setup.py writes it.
-        """
+        """The files that a wheel has to hold besides its metadata: those of src/, and a module for each lone stub."""
         files = {name.removeprefix("src/") for name in tracked(self.root) if name.startswith("src/")}
         stubs = {name.removesuffix(".pyi") for name in files if name.endswith(".pyi")}
-        written = {"sepu/_version.py"} if (self.root / "setup.py").exists() else set()
-        return files | written | {f"{name}.abi3.so" for name in stubs if f"{name}.py" not in files}
+        return files | {f"{name}.abi3.so" for name in stubs if f"{name}.py" not in files}
 
     def faults(self, file: Path) -> list[str]:
         """What is wrong with the contents of an sdist or a wheel of it."""
@@ -72,6 +68,8 @@ class Distribution:
         if file.suffix == ".whl":
             metadata = "-".join(file.name.split("-")[:2]) + ".dist-info/"
             wanted = self.package() | {f"{metadata}licenses/LICENSE"}
+            if (self.root / "setup.py").exists():  # which writes the version
+                wanted.add("sepu/_version.py")
             stray = {name for name in found - wanted if not name.startswith(metadata)}
         else:
             files = set(tracked(self.root))

@@ -110,12 +110,17 @@ def tryout(distribution: Distribution, wheel: Path, sdist: Path, version: str, p
     return good
 
 
-def perform(trial: Trial, wheel: Path, python: str, place: Path, say: Callable[[str], None] = click.echo) -> bool:
-    """Performs a trial in the new directory `place`; returns whether it succeeds."""
+def copy_sources(trial: Trial, target: Path) -> None:
+    """Copies what a trial's tests need into a new directory, as cibuildwheel does."""
     for name in trial.settings["test-sources"]:
-        copy = place / "cwd" / name
+        copy = target / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if (trial.project / name).is_dir() else shutil.copy)(trial.project / name, copy)
+
+
+def perform(trial: Trial, wheel: Path, python: str, place: Path, say: Callable[[str], None] = click.echo) -> bool:
+    """Performs a trial in the new directory `place`; returns whether it succeeds."""
+    copy_sources(trial, place / "cwd")
     subprocess.run([python, "-m", "venv", str(place / "env")], check=True)
     path = place / "env" / "bin"
     if curl := shutil.which("curl"):
