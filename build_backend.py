@@ -37,15 +37,21 @@ __all__ = [
     "prepare_metadata_for_build_wheel",
 ]
 
+# What stands before the version in the tag of a release.
+TAGS = {"sepu": "v", "sepu-client": "client-v"}
+
 Settings = dict[str, Any] | None
 
 
 def _local_version() -> str:
     """Returns the local part of the version (PEP 440): the commit, or nothing for the commit with the version's tag.
 
-    Without git's history it is COMMIT from the environment, such as in a Dockerfile, or `unknown`.
+    GIT_DIR may name the history of a copied directory. Without history it is COMMIT from the environment, such as in a
+    Dockerfile, or `unknown`.
     """
     root = Path(__file__).resolve().parent
+    project = tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["project"]
+    tag = TAGS[project["name"]] + project["version"]
 
     def git(*arguments: str) -> str:
         command = ["git", "-c", "safe.directory=*", "-C", str(root), *arguments]
@@ -54,14 +60,10 @@ def _local_version() -> str:
     with suppress(OSError, subprocess.CalledProcessError):
         if not git("rev-parse", "--show-prefix"):  # else the repository is another one around this directory
             changed = ".changed" if git("status", "--porcelain", "--untracked-files=no") else ""
-            is_released = f"v{_version()}" in git("tag", "--points-at", "HEAD").split() and not changed
+            is_released = tag in git("tag", "--points-at", "HEAD").split() and not changed
             return "" if is_released else f"g{git('rev-parse', '--short=12', 'HEAD')}{changed}"
     given = os.environ.get("COMMIT", "")
     return f"g{given[:12]}" if re.fullmatch("[0-9a-f]{7,64}", given) else "unknown"
-
-
-def _version() -> str:
-    return str(tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["project"]["version"])
 
 
 def _tag_version() -> None:

@@ -75,7 +75,15 @@ def sdist(distribution: Distribution, target: Path) -> Path:
             copy = source / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(distribution.root / name, copy)
-        return _settled(_build("sdist", source, built, environment(home, source_date())), target)
+        variables = environment(home, source_date()) | _history(distribution.root)
+        return _settled(_build("sdist", source, built, variables), target)
+
+
+def _history(root: Path) -> dict[str, str]:
+    """Git's variables, by which the backend knows the version of the copy."""
+    command = ["git", "-C", str(root), "rev-parse", "--absolute-git-dir", "--show-toplevel"]
+    found = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout.splitlines()
+    return dict(zip(("GIT_DIR", "GIT_WORK_TREE"), found, strict=True))
 
 
 def _settled(sdist: Path, target: Path) -> Path:
