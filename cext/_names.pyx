@@ -276,8 +276,13 @@ cdef class NameIndex:
             positions.append({value: position for position, value in enumerate(order)})
 
         def rank(entry):
-            return entry[1] * MAX_VALUES + positions[entry[1]][entry[2]]
+            _, level, value = entry
+            if not 0 <= level < self.levels or not 0 <= value < self.size:
+                raise ValueError(f"there is no value {value} on level {level}")
+            return level * MAX_VALUES + positions[level][value]
 
+        if not 0 <= english < self.levels:
+            raise ValueError(f"there is no level {english}")
         self.english = english
         self.pack_syllables([(text.encode("ascii"), value) for text, value in syllables])
         self.pack_readings(readings)
@@ -563,7 +568,7 @@ cdef class NameIndex:
         cdef uint32_t node = self.descend(0, word, n)
         cdef Py_ssize_t k
         cdef unsigned char before = 0, here = 0
-        if node == NO_NODE or not 0 < self.english < self.levels:
+        if node == NO_NODE or self.english == 0:
             return False
         for k in range(SET_SIZE):
             before |= self.get_row(self.nodes[node].whole)[(self.english - 1) * SET_SIZE + k]

@@ -165,7 +165,8 @@ def test_only_text_is_searched_for() -> None:
         ([], [], [[0, 1], [0]], ValueError),
         ([("", 0, 0)], [], [[0]], ValueError),
         ([], [("", 0, 0)], [[0]], ValueError),
-        ([("red", 1, 0)], [], [[0]], LookupError),
+        ([("red", 1, 0)], [], [[0]], ValueError),
+        ([], [("red", -1, 0)], [[0]], ValueError),
         ([(b"red", 0, 0)], [], [[0]], TypeError),
     ],
 )
@@ -184,8 +185,14 @@ def test_an_index_refuses_what_it_cannot_hold(
 def test_each_spelling_has_a_value_of_the_index(kind: str, value: int) -> None:
     spelling = ("hong2", 0, value) if kind in {"names", "parts"} else ("hong2", value)
     arguments: dict[str, Any] = {"names": [], "parts": [], kind: [spelling]}
-    with pytest.raises((ValueError, LookupError), match=str(value)):
+    with pytest.raises(ValueError, match=str(value)):
         NameIndex(**arguments, orders=[[0, 1]])
+
+
+@pytest.mark.parametrize("english", [-1, 2])
+def test_the_level_of_english_names_is_one_of_the_index(english: int) -> None:
+    with pytest.raises(ValueError, match=f"level {english}"):
+        NameIndex([], [], [[0]] * 2, english=english)
 
 
 def test_an_index_without_english_names_finds_no_plural() -> None:
