@@ -242,7 +242,8 @@ cdef class NameIndex:
     n is at most 256, and there are at most 8 levels. `syllables` are (ASCII text, value): names with one space between
     syllables, for queries that mix syllables with initials; they belong to the last level. `readings` are (ASCII text,
     value) too, with a tone number in place of each tone mark (`ta2o ho2ng`), for queries with tones. `english` is the
-    level of English names, whose plurals are found; 0 for none. Raises ValueError for anything else.
+    level of English names, whose plurals are found; 0 for none. Raises ValueError for anything else, and TypeError for
+    other types.
     """
 
     cdef Node* nodes

@@ -1,4 +1,4 @@
-"""`python -m bench.load`: the service under load, with its floors, in one run. `make load` runs all scenarios."""
+"""`python -m bench.load`: the service under load, with its floors, in one run. `make load` runs most scenarios."""
 
 import argparse
 import os

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import pytest
@@ -20,6 +20,14 @@ from sepu.cli.main import main
 
 Done = subprocess.CompletedProcess[str]
 Run = Callable[..., Done]
+
+
+class Pair(NamedTuple):
+    """The files of a key pair for receipts."""
+
+    private: str
+    public: str
+    thumbprint: str
 
 
 def invoke(*arguments: str, given: str = "", closed: bool = False, **environment: str | None) -> Done:

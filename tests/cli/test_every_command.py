@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 import pytest
-from jwcrypto.jwk import JWK
 from tests.cli.commands import COMMANDS, LEAVES, ON_A_DATABASE
-from tests.cli.running import assert_failed, invoke, lines, text
+from tests.cli.running import Pair, assert_failed, invoke, lines, text
 from tests.harness.proxy import socket_directory
 
 from sepu.database.embedded import mark_moved
@@ -74,13 +73,13 @@ def test_an_option_is_repeatable_or_refused_when_it_is_given_twice(path: tuple[s
 
 @pytest.mark.parametrize("path", sorted(ON_A_DATABASE), ids=" ".join)
 def test_without_a_database_a_command_says_where_it_looked_and_makes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: tuple[str, ...]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: tuple[str, ...], pair: Pair
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("SEPU_")]:
         monkeypatch.delenv(name)
     words = whole(path)
-    public_key = JWK.generate(kty="RSA", size=3072).export_public() if "--public-key" in words else ""
+    public_key = Path(pair.public).read_text() if "--public-key" in words else ""
     done = invoke(*words, given=public_key)
     assert (done.returncode, done.stdout) == (2 if path == ("audit",) else 1, "")  # audit's 1 means a difference
     assert done.stderr.startswith(f"sepu: there is no database in {tmp_path}/.sepu: ")

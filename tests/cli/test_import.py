@@ -10,8 +10,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from jwcrypto.jwk import JWK
-from tests.cli.running import Run, assert_failed, lines, printed
+from tests.cli.running import Pair, Run, assert_failed, lines, printed
 from tests.keys import admitted
 
 PLAN = ("plan", "set", "gold", "--match-limit", "9", "--search-limit", "9", "--requests-per-minute", "9")
@@ -80,22 +79,20 @@ def test_an_import_and_its_repetition(
     assert [row["externalId"] for row in kept(keys)] == ["cus_1", "cus_2", "dir/cus:3@silk", "cus_4"]
 
 
-def test_an_import_of_receipts(run: Run, customers: Path, tmp_path: Path) -> None:
+def test_an_import_of_receipts(run: Run, pair: Pair, customers: Path, tmp_path: Path) -> None:
     run(*PLAN)
     keys, public = tmp_path / "keys.csv", tmp_path / "public"
     public.mkdir()
-    pair = JWK.generate(kty="RSA", size=3072)
-    (tmp_path / "private.jwk").write_text(pair.export_private())
     command = ("account", "import", str(customers), "--keys-file", str(keys), "--public-keys", str(public))
     assert_failed(run(*command), "line 2: ", "cus_1.jwk", "No such file", status=2)
     for name in ("cus_1.jwk", "cus_2.jwk", "dir%2Fcus:3@silk.jwk"):
-        (public / name).write_text(pair.export_public())
+        (public / name).write_bytes(Path(pair.public).read_bytes())
     assert run(*command).returncode == 0
     assert "sepu_" not in keys.read_text()
     for row in kept(keys):
-        opened = printed(run("receipt", "open", str(tmp_path / "private.jwk"), row["receipt"], "--json"))
+        opened = printed(run("receipt", "open", pair.private, row["receipt"], "--json"))
         assert (opened["accountId"], opened["keyId"]) == (row["accountId"], row["keyId"])
-    (public / "cus_2.jwk").write_text(pair.export_private())
+    (public / "cus_2.jwk").write_bytes(Path(pair.private).read_bytes())
     assert_failed(run(*command), "line 3: this JWK holds a private key", status=2)
 
 

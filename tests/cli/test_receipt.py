@@ -1,33 +1,13 @@
 """A key rotation by the commands of both sides, customer and operator."""
 
 import json
-import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from jwcrypto import jwk
-from tests.cli.running import Done, Run, assert_failed, fields, lines, printed, text
+from tests.cli.running import Done, Pair, Run, assert_failed, lines, printed, text
 from tests.keys import holder_of
-
-
-@dataclass(frozen=True)
-class Pair:
-    private: str
-    public: str
-    thumbprint: str
-
-
-@pytest.fixture
-def pair(run: Run, tmp_path: Path) -> Pair:
-    private, public = str(tmp_path / "private.jwk"), str(tmp_path / "public.jwk")
-    before = os.umask(0)  # the private file must be private under any umask
-    try:
-        made = fields(run("receipt", "keypair", private, public))
-    finally:
-        os.umask(before)
-    return Pair(private, public, made["thumbprint"])
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from collections import namedtuple
 from decimal import Decimal
 from itertools import repeat
 from math import inf, nan
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -28,6 +29,7 @@ from sepu.library.parsing import parse_color
 from sepu.operations.match import parse_match
 from sepu.operations.search import parse_search
 from sepu_client import RGB, ApiError, calls
+from sepu_client.ambiguous_names import AMBIGUOUS_NAMES
 from sepu_client.colors import MAX_COLORS, read_colors
 
 FEI_HONG = RGB(200, 60, 35)
@@ -137,6 +139,9 @@ def test_each_name_of_css_is_the_colour_that_the_library_takes_it_for() -> None:
 
 def test_the_ambiguous_names_are_those_of_the_release() -> None:
     assert FILE.read_text("utf-8") == ambiguous_names(), "`make release` writes the file again"
+    page = (Path(__file__).parents[2] / "docs" / "library.md").read_text("utf-8")
+    [listed] = re.findall(r"sepu refuses (.*?): write HEX", page, re.DOTALL)
+    assert re.findall("`(.*?)`", listed) == sorted(AMBIGUOUS_NAMES)
 
 
 WHITE = st.text("\t\v\x1c\x85\xa0\u180e\u2003\u200b\u3000\ufeff ", max_size=3)

@@ -287,6 +287,9 @@ def saved(image: Image.Image, kind: str, **settings: Any) -> bytes:
     return made.getvalue()
 
 
+ADOBE_PRIMARIES = (0.64, 0.33, 0.21, 0.71, 0.15, 0.06)
+
+
 def test_a_colour_tag_that_is_not_srgb_is_refused() -> None:
     red = Image.new("RGB", (8, 8), RED)
     png, avif, srgb = saved(red, "PNG"), saved(red, "AVIF"), ImageCms.createProfile("sRGB")
@@ -312,6 +315,10 @@ def test_a_colour_tag_that_is_not_srgb_is_refused() -> None:
         (with_chunk(png, b"gAMA", bytes(4)), "its gAMA tag"),
         (with_chunk(png, b"cHRM", adobe), "its cHRM tag has other primaries"),
         *((saved(red, "JPEG", exif=exif), "its EXIF data say Adobe RGB") for exif in ends),
+        *(
+            (saved(red, "TIFF", tiffinfo=tags), "its WhitePoint or PrimaryChromaticities tag has other primaries")
+            for tags in ({319: ADOBE_PRIMARIES}, {318: (0.3457, 0.3585)}, {319: ADOBE_PRIMARIES[:2]})
+        ),
         (saved(Image.new("LAB", (3, 3)), "TIFF"), "has L*a*b* values, not RGB; convert it to sRGB and save it as PNG"),
     ):
         with pytest.raises(sepu.ImageError, match=re.escape(reason)):
@@ -323,6 +330,9 @@ def test_a_colour_tag_that_is_not_srgb_is_refused() -> None:
         with_chunk(with_profile, b"gAMA", struct.pack(">I", 100_000)),
         with_chunk(png, b"cHRM", struct.pack(">8I", *chromaticities)),
         with_chunk(saved(red.convert("L"), "PNG"), b"cHRM", adobe),
+        saved(red, "TIFF", tiffinfo={318: (0.3127, 0.329), 319: (0.64, 0.33, 0.3, 0.6, 0.15, 0.06)}),
+        saved(red.convert("L"), "TIFF", tiffinfo={319: ADOBE_PRIMARIES}),
+        saved(red, "TIFF", tiffinfo={319: ADOBE_PRIMARIES}, icc_profile=profile),
         avif,
         saved(red, "JPEG", exif=ends[1], icc_profile=profile),
     ):

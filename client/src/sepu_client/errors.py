@@ -10,9 +10,9 @@ class Error(Exception):
 
     `may_be_charged` is true if one of the call's attempts may have been charged. `retryable` is true if the same call
     may succeed later; the client raises such an error at the deadline, or earlier if the next wait would end after it.
-    For an unknown host name, it raises the error within 3 seconds. Give `request_id` to the service's support. It is
-    None if the last attempt got no response, or the response had none. For `match_many`, `answered` has the results so
-    far, and `unanswered` has the remaining colours.
+    It retries an unknown host name for up to 3 seconds. Give `request_id` to the service's support. It is None if the
+    last attempt got no response, or the response had none. For `match_many`, `answered` has the results so far, and
+    `unanswered` has the remaining colours.
     """
 
     retryable: bool = False
@@ -42,7 +42,7 @@ class NoAnswerError(Error):
 
     It is usually raised at the deadline. If TLS is refused, if the proxy refuses the connection with a status that is
     not retried, or if the client was closed, it is raised immediately and is not `retryable`. If your `send` function
-    raised a `ConnectionError` or `TimeoutError`, the error's `__cause__` is that exception.
+    raised a `ConnectionError` or `TimeoutError` of its own, the error's `__cause__` is that exception.
     """
 
     retryable = True

@@ -43,14 +43,15 @@ _END_OF_IMAGE, _START_OF_SCAN = b"\xd9", b"\xda"
 # Types of tags that Pillow does not turn into a tuple: BYTE, ASCII, UNDEFINED.
 _TIFF_BYTES = {1, 2, 7}
 
-# TIFF 6.0, section 8: BitsPerSample, and PhotometricInterpretation, which is 1 if black is 0.
-_TIFF_BITS, _TIFF_BLACK = 258, 262
+# TIFF 6.0, sections 8 and 20: BitsPerSample, PhotometricInterpretation, which is 1 if black is 0, WhitePoint, and
+# PrimaryChromaticities.
+_TIFF_BITS, _TIFF_BLACK, _TIFF_WHITE, _TIFF_PRIMARIES = 258, 262, 318, 319
 
 # ITU-T H.273: codes for sRGB or unspecified, and the names of others that pictures have.
 _SRGB_PRIMARIES, _SRGB_TRANSFERS = {1, 2}, {2, 4, 13}  # 4 is a gamma of 2.2
 _PRIMARIES = {1: "BT.709", 9: "BT.2020", 11: "DCI-P3", 12: "Display P3"}
 _TRANSFERS = {1: "BT.709", 8: "linear", 14: "BT.2020", 15: "BT.2020", 16: "PQ", 18: "HLG"}
-# Of gamma, and of the chromaticities of PNG's cHRM, which are white, red, green and blue.
+# Of gamma, and of the chromaticities of white, red, green and blue.
 _GAMMA_TOLERANCE, _CHROMATICITY_TOLERANCE = 0.1, 0.01
 _SRGB_CHROMATICITIES = (0.3127, 0.329, 0.64, 0.33, 0.3, 0.6, 0.15, 0.06)
 _AVIF_CODES = re.compile(rb"colrnclx(.{4})", re.DOTALL)
@@ -318,9 +319,14 @@ def _check_color_tags(image: "PIL.Image.Image", content: bytes, name: str) -> No
     if codes:
         reason = _foreign_codes(*codes, "cICP" if is_png else "nclx")
     elif is_png and "srgb" not in image.info:
-        reason = _foreign_gamma(image.info.get("gamma")) or _foreign_primaries(image)
+        reason = _foreign_gamma(image.info.get("gamma"))
+        reason = reason or _foreign_primaries(image, image.info.get("chromaticity", _SRGB_CHROMATICITIES), "cHRM")
     elif _ADOBE_RGB.search(image.info.get("exif") or b""):
         reason = "its EXIF data say Adobe RGB"
+    elif image.format == "TIFF":
+        tags = getattr(image, "tag_v2", {})
+        given = *tags.get(_TIFF_WHITE, _SRGB_CHROMATICITIES[:2]), *tags.get(_TIFF_PRIMARIES, _SRGB_CHROMATICITIES[2:])
+        reason = _foreign_primaries(image, given, "WhitePoint or PrimaryChromaticities")
     if reason:
         raise ImageError(f"{name} is not in sRGB: {reason}; convert it to sRGB, or save it with an ICC profile")
 
@@ -337,11 +343,10 @@ def _foreign_gamma(gamma: float | None) -> str | None:
     return f"its gAMA tag has a gamma of {exponent:.3g}" if abs(exponent - 2.2) > _GAMMA_TOLERANCE else None
 
 
-def _foreign_primaries(image: "PIL.Image.Image") -> str | None:
-    given = image.info.get("chromaticity", _SRGB_CHROMATICITIES)
-    farthest = max(abs(one - other) for one, other in zip(given, _SRGB_CHROMATICITIES, strict=True))
-    is_grey = image.mode.startswith(("1", "L", "I"))
-    return "its cHRM tag has other primaries" if farthest > _CHROMATICITY_TOLERANCE and not is_grey else None
+def _foreign_primaries(image: "PIL.Image.Image", given: tuple[float, ...], tag: str) -> str | None:
+    pairs = zip(given, _SRGB_CHROMATICITIES, strict=False)
+    is_srgb = len(given) == len(_SRGB_CHROMATICITIES) and all(abs(a - b) <= _CHROMATICITY_TOLERANCE for a, b in pairs)
+    return None if is_srgb or image.mode.startswith(("1", "L", "I")) else f"its {tag} tag has other primaries"
 
 
 def _png_codes(content: bytes) -> tuple[int, int] | None:

@@ -44,9 +44,9 @@ _PARTICULARS = re.compile(r"'.*'|\".*\"|[\d.]+", re.DOTALL)
 def read_palette(path: str | os.PathLike[str], *, index: bool = False) -> NamedPalette:
     """Reads a palette with names from a file: .gpl, .ase, .tokens.json (DTCG), .json, .css, .csv or .tsv.
 
-    Names and colours may repeat; a colour without a name is named by its HEX. Entries that are not opaque colours are
-    skipped, and a PaletteWarning says how many and why. `index`: whether to build an index, as in `Palette`. Raises
-    PaletteError, which says where in the file the fault is, and what to do.
+    Names and colours may repeat; a colour without a name is named by its HEX, in JSON by its path or as it is written.
+    Entries that are not opaque colours are skipped, and a PaletteWarning says how many and why. `index`: whether to
+    build an index, as in `Palette`. Raises PaletteError, which says where in the file the fault is, and what to do.
     """
     name = repr(os.fspath(path))
     ending = Path(path).suffix.lower()
