@@ -3,6 +3,7 @@
 import json
 import socket
 import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ from tests.http.raw import (
     everything,
     parsed,
 )
+from tests.programs import program
 
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey
@@ -99,6 +101,26 @@ def test_what_is_no_request_ends_at_nginx(server: BehindNginx, sent: bytes, code
 @whoever_serves
 def test_http_0_9_gets_no_answer(server: BehindNginx) -> None:
     assert everything(server, b"GET /v1/library\r\n") == b""
+
+
+@whoever_serves
+def test_refusals_over_http_2(server: BehindNginx, tmp_path: Path) -> None:
+    """It refuses in other ways: the body of a refused request may still be checked."""
+    body = tmp_path / "body"
+    body.write_bytes(b"a" * 65537)
+    ask = [program("curl", "curl"), "--http2", "--silent", "--include", "--insecure"]
+    for sent, code in (
+        (["/v1/match", "--data-binary", f"@{body}"], TOO_LARGE),
+        (["/v1/match", "--data-binary", f"@{body}", "--header", "Content-Length:"], TOO_LARGE),
+        (["/nowhere", "--data-binary", f"@{body}"], TOO_LARGE),
+        (["/nowhere", "--data-binary", "a"], "not_found"),
+        (["/v1/match", "--request", "BREW"], "method_not_allowed"),
+        (["/v1/usage"], "unauthorized"),
+    ):
+        command = [*ask, f"https://{server.address}{sent[0]}", *sent[1:]]
+        done = subprocess.run(command, capture_output=True, check=True, timeout=30)
+        assert done.stdout.startswith(b"HTTP/2 ")
+        check_error(*parsed(done.stdout), code)
 
 
 # --- too many requests

@@ -133,7 +133,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "headers_too_large": (
         f"There are over {limits.requests.HEADERS} headers, a header over {limits.requests.LINE_BYTES} bytes, or over "
-        f"{limits.requests.HEAD_BYTES // _KIB} KiB of request line and headers (behind our nginx, sometimes over 20 "
+        f"{limits.requests.HEAD_BYTES // _KIB} KiB of request line and headers (behind our nginx, sometimes over 17 "
         "KiB).",
         "Send only the headers that you need, and no cookies.",
     ),
