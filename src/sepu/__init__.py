@@ -66,9 +66,9 @@ def match(
 
     `color`: '#C83C23', '#fff', three numbers from 0 to 255, a name of the library, a colour of CSS Color 4 such as
     'oklch(0.6 0.2 30)', or a record. Labels such as r, g and b decide, not the order. Or `lab`: L*, a* and b* under
-    D65, or with `white="D50"` under D50, which lab() of CSS has. A colour outside sRGB is compared at its true value,
-    and its matches have `.in_srgb` False. Raises ColorError for text or numbers that are not a colour, and for a name
-    to which CSS gives another value; TypeError for other values.
+    D65, or with `white="D50"` under D50, which lab() of CSS has. A colour over 0.1% outside sRGB is compared at its
+    true value, and its matches have `.in_srgb` False. Raises ColorError for text or numbers that are not a colour, and
+    for a name to which CSS gives another value; TypeError for other values.
     """
     return _load().match(color, lab=lab, white=white, top=top)
 

@@ -117,8 +117,8 @@ class Collection(Generic[R, M, S]):
 
         `color`: '#C83C23', '#fff', three numbers from 0 to 255, a name of its own colours, a colour of CSS Color 4 such
         as 'oklch(0.6 0.2 30)', or a record. Labels such as r, g and b decide, not the order. Or `lab`: L*, a* and b*
-        under D65, or with `white="D50"` under D50, which lab() of CSS has. A colour outside sRGB is compared at its
-        true value, and its matches have `in_srgb` False.
+        under D65, or with `white="D50"` under D50, which lab() of CSS has. A colour over 0.1% outside sRGB is
+        compared at its true value, and its matches have `in_srgb` False.
 
         Raises ColorError for text or numbers that are not a colour, and for a name to which CSS gives another value.
         Raises ValueError for L*a*b* that is not three finite numbers, and unless `top` is from 1 to the number of

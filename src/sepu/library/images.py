@@ -321,12 +321,12 @@ def _check_color_tags(image: "PIL.Image.Image", content: bytes, name: str) -> No
     elif is_png and "srgb" not in image.info:
         reason = _foreign_gamma(image.info.get("gamma"))
         reason = reason or _foreign_primaries(image, image.info.get("chromaticity", _SRGB_CHROMATICITIES), "cHRM")
-    elif _ADOBE_RGB.search(image.info.get("exif") or b""):
-        reason = "its EXIF data say Adobe RGB"
     elif image.format == "TIFF":
         tags = getattr(image, "tag_v2", {})
         given = *tags.get(_TIFF_WHITE, _SRGB_CHROMATICITIES[:2]), *tags.get(_TIFF_PRIMARIES, _SRGB_CHROMATICITIES[2:])
         reason = _foreign_primaries(image, given, "WhitePoint or PrimaryChromaticities")
+    if not reason and _ADOBE_RGB.search(image.info.get("exif") or b""):
+        reason = "its EXIF data say Adobe RGB"
     if reason:
         raise ImageError(f"{name} is not in sRGB: {reason}; convert it to sRGB, or save it with an ICC profile")
 
