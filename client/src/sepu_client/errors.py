@@ -40,9 +40,10 @@ class Error(Exception):
 class NoAnswerError(Error):
     """The error for a timeout or a lost connection.
 
-    It is usually raised at the deadline. If TLS is refused, if the proxy refuses the connection with a status that is
-    not retried, or if the client was closed, it is raised immediately and is not `retryable`. If your `send` function
-    raised a `ConnectionError` or `TimeoutError` of its own, the error's `__cause__` is that exception.
+    It is usually raised at the deadline. If either side rejects the TLS handshake, if the proxy refuses the connection
+    with a status that is not retried, or if the client was closed, it is raised immediately and is not `retryable`. If
+    your `send` function raised a `ConnectionError` or `TimeoutError` of its own, the error's `__cause__` is that
+    exception.
     """
 
     retryable = True
