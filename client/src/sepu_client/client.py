@@ -58,7 +58,8 @@ class Client(BaseClient[Answer, SocketConnection]):
 
         A colour is written as '#C83C23', 'tomato' or (200, 60, 35), or as a mapping with r, g and b. `top` is the
         number of matches for each, from 1 to 3. `scale` is the maximum value of a channel, 1 or 255. It is required for
-        floats if no channel of a colour exceeds 1, unless all are 0. `idempotency_key` is a new random key by default.
+        floats if no channel of a colour exceeds 1, unless all are 0 or the colour is an `RGB`, whose channels go to
+        255. `idempotency_key` is a new random key by default.
 
         Raises ValueError or TypeError for invalid input, and sends nothing. Raises an [Error][sepu_client.Error] if the
         call fails.
