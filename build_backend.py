@@ -37,7 +37,7 @@ __all__ = [
     "prepare_metadata_for_build_wheel",
 ]
 
-# What stands before the version in the tag of a release.
+# The prefix of a release's tag, by project.
 TAGS = {"sepu": "v", "sepu-client": "client-v"}
 
 Settings = dict[str, Any] | None

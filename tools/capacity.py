@@ -29,6 +29,11 @@ def capacity() -> str:
     return "\n".join(f"| {' | '.join(line)} |" if line[0] != "---" else f"|{'---|' * len(line)}" for line in lines)
 
 
+def _wal(charges: int, charge: int, day: int, month: int) -> float:
+    """Returns the bytes a day for one account."""
+    return (charges * charge + min(charges, MONTH_DAYS) * day + month) / MONTH_DAYS
+
+
 def _column(accounts: int, charges: int) -> dict[str, str]:
     average = accounts * charges / MONTH_DAYS / 86_400
     peak = PEAK * average
@@ -51,12 +56,7 @@ def _column(accounts: int, charges: int) -> dict[str, str]:
         "disk, with headroom": _bytes(ROOM * size),
         "growth a day until the first prune": _bytes(average * 86_400 * RESULT_BYTES),
         "growth a year, from then on": _bytes(accounts * 12 * (COUNTER_BYTES + min(charges, MONTH_DAYS) * DAY_BYTES)),
-        **{
-            f"WAL a day {how}".strip(): _bytes(
-                accounts / MONTH_DAYS * (charges * charge + min(charges, MONTH_DAYS) * day + month)
-            )
-            for how, (charge, day, month) in WAL_BYTES.items()
-        },
+        **{f"WAL a day {how}".strip(): _bytes(accounts * _wal(charges, *each)) for how, each in WAL_BYTES.items()},
         "database servers": "one Postgres" if one_server else clusters,
     }
 

@@ -245,15 +245,15 @@ def edited(index: bytes, at: int, value: int, form: str = "<H") -> bytes:
     return sealed(bytes(changed))
 
 
-def refused(members: NDArray[np.float64], index: bytes, message: str) -> None:
+def assert_refused(members: NDArray[np.float64], index: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Palette(members, index, scale=255)
 
 
 def test_an_index_of_another_palette(members: NDArray[np.float64], index: bytes) -> None:
-    refused(members[:-1], index, "another palette")
-    refused(members[::-1], index, "another palette")
-    refused(np.nextafter(members, 1), index, "another palette")
+    assert_refused(members[:-1], index, "another palette")
+    assert_refused(members[::-1], index, "another palette")
+    assert_refused(np.nextafter(members, 1), index, "another palette")
     with pytest.raises(ValueError, match="another palette"):
         Palette(lab=FEW, index=Palette(FEW, scale=255).build_index())  # the same numbers
     with pytest.raises(ValueError, match="another difference"):
@@ -262,14 +262,14 @@ def test_an_index_of_another_palette(members: NDArray[np.float64], index: bytes)
 
 def test_a_truncated_index(members: NDArray[np.float64], index: bytes) -> None:
     for end in (0, 7, HEADER.size - 1, HEADER.size, HEADER.size + 4 * ROOT_CELLS, len(index) - 2, len(index) - 1):
-        refused(members, index[:end], "truncated")
-    refused(members, index + bytes(1), "truncated")
-    refused(members, index + bytes(2), "has extra bytes")
+        assert_refused(members, index[:end], "truncated")
+    assert_refused(members, index + bytes(1), "truncated")
+    assert_refused(members, index + bytes(2), "has extra bytes")
 
 
 def test_what_is_no_index(members: NDArray[np.float64], index: bytes) -> None:
-    refused(members, b"SEPUINDX" + index[8:], "index is not of version 1")
-    refused(members, edited(index, 8, 2, "<I"), "index is not of version 1")
+    assert_refused(members, b"SEPUINDX" + index[8:], "index is not of version 1")
+    assert_refused(members, edited(index, 8, 2, "<I"), "index is not of version 1")
     with pytest.raises(TypeError):
         Palette(members, "index", scale=255)  # type: ignore[arg-type]
 
@@ -278,7 +278,7 @@ def test_every_changed_byte_is_noticed(members: NDArray[np.float64], index: byte
     for at in [*range(HEADER.size), *range(HEADER.size, len(index), len(index) // 50)]:
         changed = bytearray(index)
         changed[at] ^= 1
-        refused(members, bytes(changed), "index")
+        assert_refused(members, bytes(changed), "index")
 
 
 def test_lists_that_are_malformed(members: NDArray[np.float64]) -> None:
@@ -300,12 +300,12 @@ def test_lists_that_are_malformed(members: NDArray[np.float64]) -> None:
         edited(index, 12, 0, "<I"),  # k
         edited(index, 12, 2**31, "<I"),
     ):
-        refused(members, changed, "malformed")
+        assert_refused(members, changed, "malformed")
     for slot in range(0, len(cells), 97):  # the first number that is beyond each array
         for beyond in (len(lists), DIVIDED | len(cells) - 7):
-            refused(members, edited(index, HEADER.size + 4 * slot, beyond, "<I"), "malformed")
-    refused(members, edited(index, HEADER.size - 80, 2**63, "<Q"), "truncated")  # the number of cells
-    refused(members, edited(index, HEADER.size - 72, 2**63, "<Q"), "truncated")
+            assert_refused(members, edited(index, HEADER.size + 4 * slot, beyond, "<I"), "malformed")
+    assert_refused(members, edited(index, HEADER.size - 80, 2**63, "<Q"), "truncated")  # the number of cells
+    assert_refused(members, edited(index, HEADER.size - 72, 2**63, "<Q"), "truncated")
 
 
 def crafted(cells: list[int], lists: list[int]) -> bytes:
@@ -329,7 +329,7 @@ def test_a_cell_or_a_list_that_only_what_follows_its_array_completes() -> None:
     divided = [*leaves[: ROOT_CELLS - 1], DIVIDED | ROOT_CELLS, *leaves[ROOT_CELLS - 1 :]]
     Palette(FEW, crafted(divided, LIST * len(leaves)), scale=255)
     # The eighth cell of the last node would be the lists' first two numbers: the place 2, where a list could begin.
-    refused(FEW, crafted(divided[:-1], LIST * len(leaves)), "malformed")
+    assert_refused(FEW, crafted(divided[:-1], LIST * len(leaves)), "malformed")
     # The last list would end one number after the lists, and another number is unused instead.
     shifted = [*leaves[: ROOT_CELLS - 1], leaves[ROOT_CELLS - 1] + 1]
-    refused(FEW, crafted(shifted, [*LIST * (ROOT_CELLS - 1), 0, 2, 0]), "malformed")
+    assert_refused(FEW, crafted(shifted, [*LIST * (ROOT_CELLS - 1), 0, 2, 0]), "malformed")

@@ -36,7 +36,7 @@ def spread(count: int, seed: int = 5) -> Floats:
     )
 
 
-def same_as_a_full_scan(palette: Palette, lab: Floats, k: int) -> None:
+def assert_same_as_a_full_scan(palette: Palette, lab: Floats, k: int) -> None:
     delta_e = palette.delta_e(lab=lab)
     assert np.isfinite(delta_e).all()
     places, found = palette.nearest_batch(lab=lab, k=k)
@@ -53,13 +53,13 @@ def test_nearest_equals_a_full_scan(difference: "DifferenceName", index: bool | 
     near = np.nextafter(same, same * [1, 0, 0])  # rounding could make a square of their difference negative
     lab = np.concatenate([spread(600), same, near, [[1e12, -1e12, 1e12], [-1e12, 0, 5e-324]]])
     for k in (1, 3, 10, 140):
-        same_as_a_full_scan(palette, lab, k)
+        assert_same_as_a_full_scan(palette, lab, k)
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(-256, 256), st.floats(-256, 256)), min_size=1), labs)
 def test_any_query_of_any_palette_equals_a_full_scan(members: Any, lab: tuple[float, float, float]) -> None:
     palette = Palette(lab=members)
-    same_as_a_full_scan(palette, np.array([lab, members[0]]), palette.size)
+    assert_same_as_a_full_scan(palette, np.array([lab, members[0]]), palette.size)
 
 
 def test_differences_equal_the_reference() -> None:

@@ -42,7 +42,9 @@ def asked(prefix: str) -> set[str]:
     return set(re.findall(rf"\b{prefix}_\w+", (DEPLOY / "prometheus" / "alerts.yml").read_text("utf-8")))
 
 
-def exported(name: str, options: list[str], expected: set[str], environment: dict[str, str] | None = None) -> None:
+def assert_exported(
+    name: str, options: list[str], expected: set[str], environment: dict[str, str] | None = None
+) -> None:
     """Waits until an exporter serves these metrics."""
     address = f"127.0.0.1:{free_port()}"
     command = [program(name, name), f"--web.listen-address={address}", *options]
@@ -105,7 +107,7 @@ def test_the_postgres_exporter_tells_what_the_alerts_ask() -> None:
             receiver = cluster.programs / "pg_receivewal"  # takes the place of a standby
             with running([receiver, "--dbname", url, "--slot", "standby", "-D", received], stderr=subprocess.DEVNULL):
                 source = f"host={directory} user=sepu dbname=postgres"
-                exported(name, [], asked("pg"), {"DATA_SOURCE_NAME": source})
+                assert_exported(name, [], asked("pg"), {"DATA_SOURCE_NAME": source})
 
 
 @pytest.mark.slow
@@ -120,8 +122,8 @@ def test_the_node_exporter_tells_what_the_alerts_ask(tmp_path: Path) -> None:
         (tmp_path / path).mkdir(parents=True)
         (tmp_path / path / "one.prom").write_text(f"{metric} 0\n")
     expected = asked("node") | {"of_debian", "of_a_unit"}
-    exported(name, [directories.replace("/var/lib", str(tmp_path))], expected)
-    exported(name, ours, asked("node") | {"sepu_audit_differences"})  # with the container's options
+    assert_exported(name, [directories.replace("/var/lib", str(tmp_path))], expected)
+    assert_exported(name, ours, asked("node") | {"sepu_audit_differences"})  # with the container's options
 
 
 def test_the_ends_of_certificates_are_told(tmp_path: Path) -> None:

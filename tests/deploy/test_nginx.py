@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from secrets import token_hex
 
 import psycopg
 import pytest
@@ -21,6 +22,7 @@ from tests.http.contract import Case, World, check_case, every_case
 from tests.http.raw import (
     CHUNKED,
     GET,
+    HEAD,
     MALFORMED,
     MALFORMED_TO_THE_STRICT,
     ONE,
@@ -81,11 +83,15 @@ def test_requests_in_a_row_are_answered_in_order(server: BehindNginx, issued: Is
 # --- bytes that are not a request
 
 
+SHORT = b"C: %b\r\n" % (b"c" * 90)
+
 # nginx tests its own strictness: here each refusal has the contract's form.
 REFUSED = {
     **MALFORMED,
     **MALFORMED_TO_THE_STRICT,
     "long-body": (POST + b"Content-Length: 65537\r\n\r\n", TOO_LARGE),
+    # A line must fit into one buffer, so the rest of some stays empty: 17.2 KiB.
+    "long-head": (GET + b"A: %b\r\n" % (b"a" * 920) + (SHORT + b"B: %b\r\n" % (b"b" * 8185)) * 2 + SHORT, HEAD),
     "long-chunks": (CHUNKED + b"ffff\r\n" + b"a" * 65535 + b"\r\n2\r\naa\r\n", TOO_LARGE),
 }
 
@@ -121,6 +127,9 @@ def test_refusals_over_http_2(server: BehindNginx, tmp_path: Path) -> None:
         done = subprocess.run(command, capture_output=True, check=True, timeout=30)
         assert done.stdout.startswith(b"HTTP/2 ")
         check_error(*parsed(done.stdout), code)
+    command = [*ask, "--header", f"A: {token_hex(10_000)}", f"https://{server.address}/v1/usage"]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=30)
+    assert (done.returncode > 0, done.stdout) == (True, b""), "nginx ends the connection"
 
 
 # --- too many requests

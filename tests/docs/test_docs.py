@@ -12,7 +12,7 @@ from tests.cli.commands import COMMANDS, LEAVES
 from tests.curl import Ask, by_curl, by_python, needs_curl
 from tests.docs.examples import PAGES, RELEASED, counted_colours, reader, with_answers, with_release
 from tests.harness.serving import Server
-from tools.capacity import capacity
+from tools.capacity import ACCOUNT_BYTES, COUNTER_BYTES, DAY_BYTES, RESULT_BYTES, capacity
 from tools.site.errors import MISTAKES
 from tools.site.errors import PAGE as ERRORS_PAGE
 from tools.site.errors import page as page_of_errors
@@ -113,6 +113,8 @@ def test_documents_keep_to_our_words() -> None:
 
 def test_what_to_buy_is_what_the_figures_give() -> None:
     assert f"\n\n{capacity()}\n\n" in (ROOT / "docs" / "capacity.md").read_text("utf-8")
+    sizes = re.findall(r"(?m)^\| (?:a|an) .* \| ([\d,]+) \|$", (ROOT / "docs" / "scaling.md").read_text("utf-8"))
+    assert sizes == [f"{each:,}" for each in (RESULT_BYTES, ACCOUNT_BYTES, COUNTER_BYTES, DAY_BYTES)]
 
 
 def test_customers_are_shown_the_attribution_to_keep() -> None:

@@ -26,7 +26,7 @@ def numbers(few: int) -> Iterator[int]:
     yield from takewhile(lambda _: time.monotonic() < end, count(SEED + 1))
 
 
-def run(play: Play, few: int, least: dict[str, int]) -> None:
+def assert_no_faults(play: Play, few: int, least: dict[str, int]) -> None:
     """Plays the cases, and fails on any fault. A short run must try each kind at least as often as `least` says."""
     tried, faults = Counter[str](), []
     for number, kind, fault in play(numbers(few)):

@@ -11,7 +11,7 @@ from itertools import pairwise
 import psycopg
 import pytest
 from tests.fuzz import client, picture, slow
-from tests.fuzz.cases import IS_SHORT, SECONDS, SEED, numbers, run
+from tests.fuzz.cases import IS_SHORT, SECONDS, SEED, assert_no_faults, numbers
 from tests.fuzz.hostile_clients import Campaign
 from tests.harness import callgrind
 from tests.harness.serving import serving
@@ -27,11 +27,11 @@ counted = pytest.mark.skipif(
 
 
 def test_client() -> None:
-    run(client.play, 60, {})
+    assert_no_faults(client.play, 60, {})
 
 
 def test_picture() -> None:
-    run(picture.play, 400, {"read": 50, "refused": 100})
+    assert_no_faults(picture.play, 400, {"read": 50, "refused": 100})
 
 
 @pytest.mark.parametrize("worker", WORKERS)
@@ -71,4 +71,4 @@ def test_the_worst_inputs_take_instructions_by_their_size(readers: Callable[[], 
 
 @counted
 def test_slow() -> None:
-    run(slow.play, 400, {})
+    assert_no_faults(slow.play, 400, {})

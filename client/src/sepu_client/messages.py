@@ -65,9 +65,9 @@ class Answer(Struct, frozen=True):
 class Attempt(Struct):
     """One of a call's attempts, as passed to `observe`.
 
-    `path` is the path below the base URL, such as `/v1/search`. `number` is 1 for the first attempt. The
-    fields from `seconds` on are set when the attempt ends. `seconds` is its duration. `status` and `request_id` are
-    those of the response. If no response came, `reason` says why.
+    `path` is the path below the base URL, such as `/v1/search`. `number` is 1 for the first attempt. The fields from
+    `seconds` on are set when the attempt ends. `seconds` is its duration. `status` and `request_id` are those of the
+    response. If no response came, `reason` says why.
     """
 
     method: str
