@@ -314,7 +314,11 @@ def test_a_colour_tag_that_is_not_srgb_is_refused() -> None:
         (with_chunk(png, b"gAMA", struct.pack(">I", 55_556)), "a gamma of 1.8"),
         (with_chunk(png, b"gAMA", bytes(4)), "its gAMA tag"),
         (with_chunk(png, b"cHRM", adobe), "its cHRM tag has other primaries"),
-        *((saved(red, kind, exif=exif), "its EXIF data say Adobe RGB") for exif in ends for kind in ("JPEG", "PNG")),
+        *(
+            (content, "its EXIF data say Adobe RGB")
+            for exif in ends
+            for content in (*(saved(red, kind, exif=exif) for kind in ("JPEG", "PNG")), saved(red, "TIFF") + exif)
+        ),
         *(
             (saved(red, "TIFF", tiffinfo=tags), "its WhitePoint or PrimaryChromaticities tag has other primaries")
             for tags in ({319: ADOBE_PRIMARIES}, {318: (0.3457, 0.3585)}, {319: ADOBE_PRIMARIES[:2]})

@@ -112,7 +112,7 @@ class Client(BaseClient[Answer, SocketConnection]):
         return self._settle(calls.usage())
 
     def close(self) -> None:
-        """Closes the connections. A call in progress returns its response or raises NoAnswerError."""
+        """Closes the connections. Attempts in progress finish; a call that needs another one raises NoAnswerError."""
         self._connections.close()
 
     def __enter__(self) -> Self:

@@ -10,9 +10,9 @@ class Error(Exception):
 
     `may_be_charged` is true if one of the call's attempts may have been charged. `retryable` is true if the same call
     may succeed later; the client raises such an error at the deadline, or earlier if the next wait would end after it.
-    It retries an unknown host name for up to 3 seconds. Give `request_id` to the service's support. It is None if the
-    last attempt got no response, or the response had none. For `match_many`, `answered` has the results so far, and
-    `unanswered` has the remaining colours.
+    The client retries an unknown host name for up to 3 seconds. Give `request_id` to the service's support. It is None
+    if the last attempt got no response, or the response had none. For `match_many`, `answered` has the results so far,
+    and `unanswered` has the remaining colours.
     """
 
     retryable: bool = False
