@@ -79,8 +79,8 @@ class InvalidAnswerError(Error):
 class ApiError(Error):
     """The base class of the errors for statuses 4xx and 5xx.
 
-    `code` is None if a 408, 425, 429 or 5xx lacks the API's error body, because a proxy, gateway or firewall (not our
-    nginx) sent it. Any other 4xx without that body raises `InvalidAnswerError`.
+    `code` is None if a 408, 425, 429 or 5xx lacks the API's error body, because a proxy, gateway or firewall (not the
+    nginx that comes with sepu) sent it. Any other 4xx without that body raises `InvalidAnswerError`.
 
     `retry_after` is in seconds, or None if the response has none. `usage` is the meter whose quota was exceeded, or
     None.

@@ -58,7 +58,7 @@ class MatchResult(Struct, frozen=True):
 class UsageSnapshot(Struct, frozen=True):
     """The units of one meter, `color_match` or `color_search`, in one UTC month such as `2026-11`.
 
-    `committed` units have been charged, and `remaining` units are left; `reserved` is always 0.
+    `committed` units have been charged, and `remaining` units are left; `reserved` is currently 0.
     """
 
     period: str
