@@ -153,12 +153,12 @@ build/mutmut/ready: requirements/mutate.txt | build
 	@touch $@
 
 # mutmut looks for packages in ./src alone, so a copy has both there, and files in place of links.
-mutate: build build/mutmut/ready  ## mutmut's faults in the client's policy and the parsers, and those that no test notices [NAMES="sepu_client.retries.*"]
+mutate: build build/mutmut/ready  ## mutmut's faults in the client's policy, the parsers and billing, and those that no test notices [NAMES="sepu_client.retries.*"]
 	rm -rf build/mutate && mkdir -p build/mutate
 	cp -rL src tests data docs pyproject.toml build/mutate
 	cp -rL client/src/sepu_client build/mutate/src
-	cd build/mutate && export PYTHONPATH=$(CURDIR)/build/mutmut && $(CURDIR)/$(BIN)/python -m mutmut run $(if $(NAMES),"$(NAMES)") && \
-		$(CURDIR)/$(BIN)/python -m mutmut results
+	cd build/mutate && export PYTHONPATH=$(CURDIR)/build/mutmut && python=$(CURDIR)/$(BIN)/python && \
+		$$python -m tests.harness.postgres $$python -m mutmut run $(patsubst %,"%",$(NAMES)) && $$python -m mutmut results
 
 prove-ledger-model: build  ## requests and commands in any order against the ledger's model, for hours [EXAMPLES=100000 SEED=1]
 	SEPU_EXAMPLES=$(or $(EXAMPLES),100000) $(BIN)/pytest -n 0 --timeout 0 -m slow --hypothesis-seed=$(SEED) tests/ledger_model

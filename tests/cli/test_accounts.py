@@ -35,7 +35,7 @@ def test_plans(run: Run) -> None:
     assert_failed(
         run(*TINY[:5]), "a new one needs limits of color_search, requests per minute too; see: sepu plan set --help"
     )
-    assert_failed(run(*TINY[:5], *TINY[7:]), "a new one needs limits of color_search too")
+    assert_failed(run(*TINY[:5], *TINY[7:]), "there is no plan 'tiny' yet; a new one needs limits of color_search too")
     run(*TINY)
     changed = printed(run("plan", "set", "tiny", "--match-limit", "0", "--json"))
     limits = {"matchLimit": 0, "searchLimit": 5, "requestsPerMinute": 30}
@@ -48,6 +48,12 @@ def test_plans(run: Run) -> None:
     assert head.split() == list(shown)
     assert [line.split()[0] for line in listed] == ["standard", "tiny"]
     assert_failed(run("plan", "show", "nope"), "there is no plan 'nope'")
+    for percentages in ("0", "80,101"):
+        why = "a threshold is a percentage of a limit, from 1 to 100\n"
+        assert_failed(run("plan", "set", "tiny", "--thresholds", percentages), why)
+    assert printed(run("plan", "set", "tiny", "--thresholds", "100,1,100", "--json"))["thresholds"] == "1,100"
+    assert_failed(run("plan", "delete", "nope"), "there is no plan 'nope'; see: sepu plan set --help")
+    assert_failed(run("plan", "delete", "tiny"), "plan 'tiny' has accounts; move them first; see: sepu account move")
 
 
 def test_an_account_from_its_plan_to_its_suspension(run: Run, connection: psycopg.Connection) -> None:

@@ -62,6 +62,8 @@ def test_charges_are_found(run: Run, charged: Credential, connection: psycopg.Co
         return [charge["requestId"] for charge in lines(run("charges", ACCOUNT, *choice, "--json"))]
 
     newest = [request_id(number) for number in (3, 2, 1, 4)]
+    hashes = [idempotency_key_hash(charged.account_id, f"order-{number:04}") for number in (3, 2, 1, 4)]
+    assert [each["idempotencyKeyHash"] for each in lines(run("charges", ACCOUNT, "--json"))] == hashes
     assert found() == found("--key", key_id) == found("--database-url", ledger_url) == newest
     assert found("--idempotency-key", "order-0002") == newest[1:2]
     assert found("--idempotency-key", idempotency_key_hash(charged.account_id, "order-0002")) == newest[1:2]
@@ -105,6 +107,11 @@ def test_a_request_of_another_account_is_named_as_such(
     assert done.stderr == ""
     found = printed(run("charges", "--request", request_id(2), "--json"))
     assert (found["outcome"], found["accountId"], found["units"]) == ("charged", charged.account_id, 2)
+    ((own,),) = connection.execute(
+        "select request_id::text from sepu.stored_result where account_id = %s", (made.account_id,)
+    ).fetchall()
+    both = lines(run("charges", "--request", request_id(2), "--request", own, "--json"))
+    assert [(each["requestId"], each["outcome"]) for each in both] == [(request_id(2), "charged"), (own, "charged")]
     monkeypatch.setattr("sepu.admin.erase.time.sleep", lambda _seconds: None)
     erase_account(connection, "cus_other")
     done = run("charges", "--request", request_id(9), "--json")
@@ -119,14 +126,22 @@ def test_a_request_is_judged_by_the_ledger_alone(run: Run, charged: Credential, 
     choice = ("charges", ACCOUNT, *(word for each in asked for word in ("--request", each)), "--json")
     done = run(*choice)
     statuses = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [(v["outcome"], v["reason"], v["units"]) for v in statuses] == [
-        ("charged", None, 2), ("not_charged", "not_stored", None), ("charged", None, 3)
+    assert [(v["requestId"], v["outcome"], v["reason"], v["units"]) for v in statuses] == [
+        (asked[0].lower(), "charged", None, 2), (asked[1], "not_charged", "not_stored", None),
+        (asked[2], "charged", None, 3),
     ]  # fmt: skip
+    (stored,) = lines(run("charges", ACCOUNT, "--idempotency-key", "order-0002", "--json"))
+    assert statuses[0].items() >= {**stored, "accountId": charged.account_id, "chargedBy": None, "time": None}.items()
+    assert stored["idempotencyKeyHash"] == idempotency_key_hash(charged.account_id, "order-0002")
+    assert stored["period"] == stored["createdAt"][:7]
     assert "--log FILE" in done.stderr
-    assert charged.account_id
-    connection.execute("update sepu.usage set pruned = 1")
-    pruned = run(*choice)
-    assert json.loads(pruned.stdout.splitlines()[1])["outcome"] == "unknown"
+    made = accounts.create_account(connection, "standard")
+    charge(connection, made.api_key, "order-0001", 1, datetime.now(UTC))
+    for holder, outcome in ((made.account_id, "not_charged"), (charged.account_id, "unknown")):
+        connection.execute("update sepu.usage set pruned = 1 where account_id = %s", (holder,))
+        pruned = run(*choice)
+        judged = json.loads(pruned.stdout.splitlines()[1])
+        assert (judged["requestId"], judged["outcome"]) == (request_id(9), outcome)
     assert pruned.stderr.endswith("were pruned or erased\n")
     assert "charges of some accounts in" in run("charges", *choice[2:]).stderr
 
@@ -134,7 +149,7 @@ def test_a_request_is_judged_by_the_ledger_alone(run: Run, charged: Credential, 
 def test_a_log_is_judged(
     run: Run, charged: Credential, tmp_path: Path, ledger_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    replay = entry(charged, 11, 2, replayed=True)
+    replay = entry(charged, 11, 2, replayed=True, more={"of": "a later release"})
     expected = [
         (entry(charged, 2, 2), ("charged", None, None, 2)),
         (entry(charged, 3, 3, status=503, error="usage_commit_failed"), ("charged", "usage_commit_failed", None, 3)),
@@ -174,7 +189,7 @@ def test_a_log_is_judged(
     assert "cut or damaged" in run("charges", ACCOUNT, "--log", str(tmp_path / "cut")).stderr
     assert_failed(run("charges", ACCOUNT, "--log", "/dev/zero"), "this is not a request log: a line has more", status=2)
     one = run("charges", ACCOUNT, "--log", "-", "--request", request_id(11), "--json", given=json.dumps(replay))
-    assert printed(one)["outcome"] == "replay"
+    assert (printed(one)["outcome"], printed(one)["chargedBy"]) == ("replay", request_id(2))
     (tmp_path / "plain").write_bytes(log)
     for key in ("order-0009", idempotency_key_hash(charged.account_id, "order-0009")):
         done = run("charges", ACCOUNT, "--log", f"{tmp_path}/plain", "--idempotency-key", key, "--json")
@@ -216,9 +231,10 @@ def test_the_logs_of_two_nodes_are_judged_as_one_in_order_of_time(
 
 def test_a_log_is_judged_in_a_range_of_time(run: Run, charged: Credential) -> None:
     times = ["2031-01-01T00:00:00Z", "2031-01-01T12:00:00+12:00", "2031-01-01T00:30:00Z", "2031-01-01T01:00:00Z"]
-    times += ["2031-01-31T23:59:59Z", "2031-02-01T00:00:00Z"]
-    no_times = ["2031-01-01T00:30:00", "0001-01-01T00:00:00+14:00"]
+    times += ["2031-01-02T00:00:00Z", "2031-01-31T23:59:59Z", "2031-02-01T00:00:00Z"]
+    no_times = ["2031-01-01T00:30:00", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"]
     wrong = {"error": "invalid_rgb", "status": 422, "errorPointer": "/colors/1/g\x1b[2J"}
+    wrong |= {"keyId": "bbbbbbbbbbbbbbbb-bbbbbbbb", "idempotencyKeyHash": "\x1b[2J"}
     log = "\n".join(json.dumps(entry(charged, 20 + n, 9, time=at, **wrong)) for n, at in enumerate(times + no_times))
 
     def judged(*choice: str) -> list[str]:
@@ -228,11 +244,13 @@ def test_a_log_is_judged_in_a_range_of_time(run: Run, charged: Credential) -> No
 
     ids = [request_id(20 + n) for n in range(len(times))]
     assert judged() == ids
-    assert (judged("--day", "2031-01-01"), judged("--month", "2031-01")) == (ids[:4], ids[:5])
+    assert (judged("--day", "2031-01-01"), judged("--month", "2031-01")) == (ids[:4], ids[:6])
     assert judged("--since", times[2]) == ids[2:]
     assert judged("--since", times[0], "--until", times[3]) == ids[:3]
     table = run("charges", ACCOUNT, "--log", "-", given=log).stdout
     assert table.splitlines()[1].split()[:5] == [ids[0], times[0], "422", "not_charged", "invalid_rgb"]
+    (one,) = lines(run("charges", ACCOUNT, "--log", "-", "--since", times[-1], "--json", given=log))
+    assert (one["errorPointer"], one["keyId"], one["idempotencyKeyHash"]) == ("unreadable", None, None)
     assert "\x1b" not in table
 
 
@@ -245,6 +263,7 @@ def test_duplicates_are_charges_for_one_input_shortly_after_each_other(
     found = json.loads(done.stdout)
     assert (found["requestId"], found["previousRequestId"], found["units"]) == (request_id(3), request_id(1), 3)
     assert 170 < found["secondsAfter"] < 240
+    assert int(found["secondsAfter"]) < found["secondsAfter"] == round(found["secondsAfter"], 3)
     assert (found["keyId"], found["previousKeyId"]) == (second, charged.key_id)
     assert done.stderr.endswith("units charged for an input again: 3 of color_match\n")
     assert run("charges", ACCOUNT, "--duplicates", "--within", "44640").stderr.endswith(" again: 4 of color_match\n")

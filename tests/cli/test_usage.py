@@ -47,6 +47,7 @@ def test_a_month(run: Run) -> None:
         shown = printed(run("usage", "cus_1", *options, "--json"))
         assert (shown["name"], shown["planId"]) == ("Silk", "standard")
         assert [used["committed"] for used in shown["usage"]] == [committed, 0]
+        assert {used["period"] for used in shown["usage"]} == {month or THIS}
     assert "95 % ███████████████████" in text(run("usage", "cus_1"))
     assert [(row["name"], row["meter"], row["committed"]) for row in rows(run("usage", "cus_1", "--csv"))] == [
         ("Silk", "color_match", "1900"),
@@ -192,6 +193,7 @@ def test_an_export_says_what_changed_since_an_earlier_one(
         file.writelines(kept)
     added = [line for line in lines(run(*since, "--json")) if line["meter"] == "color_search"]
     assert {change["from"] for line in added for change in line["sinceExport"]} == {None}
+    assert "planId - to standard; " in text(run(*since))
     left_out = run(*since, "--exclude-plan", "standard")
     assert left_out.stderr.startswith("sepu: accounts of the earlier export that this one leaves out: ")
     assert customer.account_id in left_out.stderr
@@ -204,7 +206,7 @@ def test_an_earlier_export_is_read_with_care(run: Run, customer: IssuedKey, tmp_
     for content, message in (
         (b"", "has no row of sepu export-usage"),
         (header.encode(), "has no row"),
-        (b"\xff\xfe", "it is not UTF-8"),
+        (b"\xff\xfe", ": it is not UTF-8"),
         (good.encode() + b"a,b,c\n", "row 3 is not one of sepu export-usage"),
         (b"{" * 100_000, "row 1 is not one"),
         (b"{}\n", "row 1 is not one"),

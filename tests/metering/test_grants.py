@@ -1,6 +1,9 @@
 """Grants and credits beyond the model: messages, concurrent charges, and damage."""
 
+import re
+from datetime import UTC, datetime
 from functools import partial
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -52,6 +55,36 @@ def test_an_id_belongs_to_one_adjustment(connection: Connection, customer: Custo
             adjust_usage(connection, **given | other)
 
 
+def test_accounts_may_have_adjustments_of_one_id(connection: Connection, make_customer: MakeCustomer) -> None:
+    customers = [make_customer(), make_customer()]
+    shared = "6f1c0d2e-8a4b-4c1d-9e5f-0a1b2c3d4e5f"
+    assert [grant(connection, each, 5, adjustment_id=shared).account_id for each in customers] == [
+        each.account_id for each in customers
+    ]
+
+
+def test_a_refusal_tells_the_bound(connection: Connection, customer: Customer) -> None:
+    grant(connection, customer, 10)
+    customer.meter(connection, units=3, at=datetime.now(UTC))
+    this = f"{datetime.now(UTC):%Y-%m}"
+    most, left = limits.plans.PLANNED_UNITS, limits.plans.GRANTED_UNITS - 10
+    back = "can be taken back: the rest is used, or was not granted"
+    for adjust, units, period, why in (
+        (grant, -11, MARCH, f"at most 10 units of color_match in {MARCH} {back}"),
+        (grant, most, MARCH, f"at most {left} more units of color_match in {MARCH} can be granted"),
+        (credit, -1, this, f"at most 0 units of color_match in {this} can be billed again: no more are credited"),
+        (
+            credit,
+            4,
+            this,
+            f"at most 3 units of color_match in {this} can be credited: no more are charged, or they are ",
+        ),
+        (credit, 1, MARCH, f"the month {MARCH} has not begun; it is {this}"),
+    ):
+        with pytest.raises(SepuError, match=f"^{re.escape(why)}"):
+            adjust(connection, customer, units, period)
+
+
 def test_a_grant_waits_for_a_charge_and_a_charge_for_a_grant(
     a: Connection, b: Connection, connection: Connection, make_customer: MakeCustomer, held_up: HeldUp
 ) -> None:
@@ -76,8 +109,10 @@ def test_a_counter_that_stays_locked_is_tried_again_then_told(
     monkeypatch.setattr(limits.database, "LOCK_SECONDS", 0.05)
     monkeypatch.setattr(limits.plans, "ADJUSTMENT_SECONDS", 0.2)
     customer.meter(a)
+    began = monotonic()
     with pytest.raises(SepuError, match="is busy: others held it for 0.2 seconds, and nothing was changed; try again"):
         grant(connection, customer, 5)
+    assert monotonic() - began > 0.2
     a.execute("commit")
     assert grant(connection, customer, 5).units == 5
 

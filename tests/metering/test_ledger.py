@@ -11,6 +11,7 @@ import msgspec
 import psycopg
 import pytest
 from psycopg import Connection
+from psycopg.conninfo import make_conninfo
 from tests.ledger_model.model import MINUTE, TICK
 from tests.metering.conftest import BACKEND, NOON, Customer, HeldUp, MakeCustomer
 
@@ -185,7 +186,7 @@ def test_a_session_holds_no_state(open_gateway: OpenGateway, database_url: str, 
 
 def test_ready(gateway: Gateway, open_gateway: OpenGateway, database_url: str) -> None:
     assert gateway.ready()
-    with open_gateway(database_url.replace("/postgres?", "/template1?")) as ledger:
+    with open_gateway(make_conninfo(database_url, dbname="template1")) as ledger:
         assert not ledger.ready(), "a database without the schema"
 
 

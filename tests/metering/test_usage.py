@@ -5,14 +5,26 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from psycopg import Connection, Rollback
+from tests.keys import holder_of
 from tests.metering.conftest import Customer, MakeCustomer, OpenSession
 
 from sepu.admin import accounts, export
 from sepu.admin.audit import audit
 from sepu.admin.export import check_begun, count_exported, export_usage, why_unfinished
+from sepu.admin.keys import issue_key
+from sepu.admin.naming import AccountError
 from sepu.admin.plans import delete_plan, set_plan
 from sepu.admin.prune import prune
-from sepu.admin.usage import DayAndDayBefore, days_of_month, nearest_limits, read_now, usage_of_two_days
+from sepu.admin.usage import (
+    DayAndDayBefore,
+    Part,
+    days_of_month,
+    nearest_limits,
+    read_now,
+    show_usage,
+    usage_in_month,
+    usage_of_two_days,
+)
 from sepu.database import statements
 from sepu.database.connection import snapshot
 from sepu.errors import SepuError
@@ -49,6 +61,28 @@ def test_today_and_yesterday_until_this_time(connection: Connection, customer: C
             customer.meter(connection, f"key-{number:04}", units=2**number, at=at)
         used = usage_of_two_days(connection)
     assert used["color_match"] == DayAndDayBefore(today=32 + 64, yesterday=2 + 4 + 8 + 16, yesterday_by_now=2 + 4)
+    assert used["color_search"] == DayAndDayBefore(0, 0, 0)
+
+
+def test_the_parts_of_a_month(connection: Connection, customer: Customer) -> None:
+    second = issue_key(connection, customer.account_id)
+    own, other = customer.credential, holder_of(second.api_key)
+    for number, (day, hour, holder) in enumerate(((1, 23, own), (2, 0, own), (2, 0, other), (2, 23, own), (3, 0, own))):
+        at = MARCH.replace(day=day, hour=hour)
+        customer.meter(connection, f"key-{number:04}", units=2**number, at=at, holder=holder)
+    connection.execute("update sepu.usage set pruned = 100")  # as of an erased account: nobody knows of which days
+    found = usage_in_month(connection, "2026-03", customer.account_id, date(2026, 3, 2))
+
+    def units(parts: list[Part]) -> dict[str | None, int]:
+        return {part.name: part.units["color_match"] for part in parts if part.units["color_match"]}
+
+    assert units(found.days) == {None: 100, "2026-03-01": 1, "2026-03-02": 2 + 4 + 8, "2026-03-03": 16}
+    assert [part.name for part in found.days] == [None, *(f"2026-03-{day:02}" for day in range(1, 32))]
+    assert units(found.keys) == {customer.key_id: 2 + 8, second.key_id: 4}
+    assert units(found.hours) == {"00": 2 + 4, "23": 8}
+    assert [part.name for part in found.hours] == [f"{hour:02}" for hour in range(24)]
+    of_month = usage_in_month(connection, "2026-03", customer.account_id)
+    assert (units(of_month.keys), of_month.hours) == ({None: 100, customer.key_id: 27, second.key_id: 4}, [])
 
 
 def test_accounts_near_a_limit(connection: Connection, make_customer: MakeCustomer) -> None:
@@ -112,7 +146,9 @@ def test_a_month_is_one_of_utc_wherever_the_session_is(connection: Connection, m
         assert len(exported(connection, "2026-03")) == 2
 
 
-def test_a_month_that_has_not_begun(connection: Connection) -> None:
+def test_a_month_or_an_account_that_there_is_not(connection: Connection) -> None:
+    with pytest.raises(AccountError, match="there is no account 'nobody'"):
+        show_usage(connection, "nobody")
     for period in (f"{NOW + timedelta(days=32):%Y-%m}", "9999-12"):
         with pytest.raises(SepuError, match=f"the month {period} has not begun"):
             check_begun(connection, period)
@@ -171,9 +207,40 @@ def test_an_export_waits_for_the_transactions_of_its_month(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = [{"of the month"}, {"of the month", "of the next"}, {"of the next"}]
-    monkeypatch.setattr(export, "_running", lambda *_: found.pop(0))
+    monkeypatch.setattr(export, "_running", lambda *asked: found.pop(0) if asked == (connection, LAST) else set())
     assert why_unfinished(connection, LAST) is None
     assert found == []
+    monkeypatch.setattr(export, "_DRAIN_SECONDS", 0.0)
+    for last, named in ((5, "1; 2; 3; 4; 5"), (6, "1; 2; 3; 4; 5; …")):
+        found = [{str(number) for number in range(1, last + 1)}]
+        why = why_unfinished(connection, LAST)
+        assert why == f"transactions that may have begun in {LAST} are still running: {named}"
+
+
+def test_what_changes_at_the_bounds_of_a_month(connection: Connection, make_customer: MakeCustomer) -> None:
+    begin, end, tick = MARCH, datetime(2026, 4, 1, tzinfo=UTC), timedelta(microseconds=1)
+    customer, gold = make_customer(10, 20), make_customer(100, 200)
+    for account in (customer, gold):
+        created(connection, account, "2026-01-01T00:00:00Z")
+    connection.execute("update sepu.plan_allowance set since = '2026-01-01'")
+    accounts.move_account(connection, customer.account_id, gold.plan_id)
+    set_plan(connection, gold.plan_id, {"color_match": 101})
+
+    def told(account: Customer) -> tuple[str, int, list[str | None]]:
+        (own,) = export_usage(connection, "2026-03", account.account_id)
+        return own.plan_id, own.usage[0].limit, [change.meter for change in own.changes]
+
+    for at, was in ((end, (customer.plan_id, 10, [])), (end - tick, (gold.plan_id, 100, [None]))):
+        connection.execute("update sepu.change set changed_at = %s where action = 'account.move'", (at,))
+        assert told(customer) == was
+    change = "update sepu.plan_allowance set since = %s where units = 101"
+    for at, limit, changes in ((end, 100, 0), (end - tick, 101, 1), (begin, 101, 1), (begin - tick, 101, 0)):
+        connection.execute(change, (at,))
+        assert told(gold) == (gold.plan_id, limit, ["color_match"] * changes)
+    connection.execute(change, (begin + tick,))
+    for at, changes in ((begin, 1), (begin + tick, 0)):
+        created(connection, gold, at.isoformat())
+        assert told(gold) == (gold.plan_id, 101, ["color_match"] * changes)
 
 
 def test_it_is_of_one_moment(
