@@ -96,6 +96,7 @@ def test_accounts_near_a_limit(connection: Connection, make_customer: MakeCustom
         (at.account_id, 10, 10),
         (near.account_id, 8, 10),
     ]
+    assert {each.status for each in found} == {"active"}
     assert [each.account_id for each in nearest_limits(connection, 100, 1)] == [over.account_id]
     assert len(nearest_limits(connection, 0, 10)) == 4
 
