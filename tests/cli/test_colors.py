@@ -93,7 +93,6 @@ def test_what_match_reads() -> None:
         (("cmyk(0%, 70%, 83%, 22%)",), "is not a colour without the profile of a press; convert it to RGB"),
         (("-",), "line 3: 'nonsense' is not a colour"),
         (("tomatto",), "; perhaps you mean tomato"),
-        (("#12345",), "'#12345' has 5 digits; write three as in '#fff', or six"),
         (("#GGGGGG",), "'#GGGGGG' has 'G', which is not a HEX digit"),
         (("200", "60"), "'200 60' has 2 channels; a colour has three"),
         (("-5", "0", "0"), "-5 is not a channel: channels are numbers from 0 to 255"),

@@ -21,7 +21,6 @@ from tests.library.test_objects import FORMS
 from tools.ambiguous_names import FILE, ambiguous_names
 
 import sepu
-from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.plans import set_plan
 from sepu.errors import InputError
@@ -30,7 +29,7 @@ from sepu.operations.match import parse_match
 from sepu.operations.search import parse_search
 from sepu_client import RGB, ApiError, calls
 from sepu_client.ambiguous_names import AMBIGUOUS_NAMES
-from sepu_client.colors import MAX_COLORS, read_colors
+from sepu_client.colors import read_colors
 
 FEI_HONG = RGB(200, 60, 35)
 BGR = namedtuple("BGR", "b g r")
@@ -176,10 +175,6 @@ def test_a_number_that_is_not_whole_is_refused(number: Any) -> None:
 def test_what_is_not_a_string_is_refused(q: Any, key: Any) -> None:
     with pytest.raises(TypeError, match="is a string, and not 5"):
         calls.search(q, 1, key)
-
-
-def test_a_request_takes_as_many_colours_as_the_service() -> None:
-    assert MAX_COLORS == limits.inputs.MAX_COLORS
 
 
 def test_each_request_of_many_has_its_own_key() -> None:

@@ -141,8 +141,6 @@ def test_a_search(run: Run) -> None:
         (("match", "200", "60"), {}, "'200 60' has 2 channels"),
         (("match", "200"), {}, "'200' is one number"),
         (("match", "-5", "0", "0"), {}, "'-5 0 0' has a channel that is not a number from 0 to 255"),
-        (("match", "#12345"), {}, "'#12345' has 5 digits"),
-        (("match", "#GGGGGG"), {}, "'#GGGGGG' has 'G', which is not a HEX digit"),
         (("match", "#fff", "--json", "--format", "csv"), {}, "--json does nothing with --format"),
         (("match", "photo.jpg"), {}, "'photo.jpg' is not a colour, and there is no such file; check its name; for an"),
         (("match", "colors.csv"), {}, "for the colours in it: sepu match - --column COLUMN < colors.csv"),

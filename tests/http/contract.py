@@ -226,7 +226,7 @@ CASES = [
     match("top-three-point-nought", 200, body=ONE[:-1] + ',"top":3.0}', charged=1, check=three_in_order),
     match("numbers", 200, body='{"colors":[{"r":12,"g":12.5,"b":0.0}]}', charged=1, check=numbers_as_sent),
     match("edges", 200, body='{"colors":[{"r":0,"g":255,"b":-0.0}]}', charged=1),
-    match("charset", 200, content_type="application/json; charset=utf-8", charged=1, check=one_exact_match),
+    match("parameters", 200, content_type="application/json; charset=utf-8; v=1", charged=1, check=one_exact_match),
     match("media-type-in-capitals-and-a-space-after", 200, content_type="Application/JSON ; charset=utf-8", charged=1),
     match("largest-body", 200, body=JUST_FITS, charged=1, check=one_exact_match),
     match("scheme-in-lower-case-and-two-spaces", 200, authorization="bearer  {key}", charged=1),

@@ -62,7 +62,6 @@ RED = [
     BGR(35, 60, 200),
     sql_row("35 as b, 60 as g, 200 as r"),
     RECORD,
-    (Decimal(200), Decimal("60.0"), 35),
 ]
 
 

@@ -13,7 +13,6 @@ from tests.core.index_queries import assert_same_answers, queries
 
 from sepu._palette import Palette
 from sepu.cli.colors import LIBRARY_SIZE
-from sepu.library.records import rgb_of
 from sepu.library.release import ReleaseError, load_release
 
 RELEASE = Path(__file__).parents[2] / "data" / "release"
@@ -56,12 +55,6 @@ def test_the_packaged_release_loads() -> None:
     assert (first.ordinal, first.slug, first.hex, first.reliability) == (1, "fen-hong", "#FFB3A7", "verified")
     assert (first.name.zh, first.name.zh_hant, first.name.pinyin) == ("粉红", "粉紅", "fěn hóng")
     assert release.manifest.version == json.loads(FACTS.read_bytes())["version"]
-
-
-def test_the_palette_has_the_index() -> None:
-    release = load_release()
-    members = np.array([rgb_of(record.hex) for record in release.records], dtype=float)
-    assert_same_answers(release.palette(), Palette(members, scale=255), queries(members, 20_000), 4)
 
 
 def test_without_the_index_the_answers_are_the_same(directory: Path) -> None:

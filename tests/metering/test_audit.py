@@ -21,12 +21,6 @@ def charged(connection: Connection, make_customer: MakeCustomer) -> Customer:
     return customer
 
 
-def test_charges_add_up(connection: Connection, make_customer: MakeCustomer) -> None:
-    assert audit(connection) == Audit(0, 0, 0, ())
-    make_customer().meter(connection, units=5)
-    assert audit(connection) == Audit(1, 1, 5, ())
-
-
 # Each damage, and of each difference: period, meter, committed, pruned and stored.
 Difference = tuple[str, str, int | None, int | None, int | None]
 TAMPERED: dict[str, list[Difference]] = {
