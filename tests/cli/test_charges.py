@@ -101,8 +101,8 @@ def test_a_request_of_another_account_is_named_as_such(
     charge(connection, made.api_key, "order-0001", 1, datetime.now(UTC))
     done = run("charges", "cus_other", "--request", request_id(2), "--json")
     other = json.loads(done.stdout)
-    assert (other["outcome"], other["reason"], other["accountId"]) == (
-        "not_charged", "other_account", charged.account_id
+    assert (other["requestId"], other["outcome"], other["reason"], other["accountId"]) == (
+        request_id(2), "not_charged", "other_account", charged.account_id
     )  # fmt: skip
     assert done.stderr == ""
     found = printed(run("charges", "--request", request_id(2), "--json"))
@@ -137,11 +137,12 @@ def test_a_request_is_judged_by_the_ledger_alone(run: Run, charged: Credential, 
     assert "--log FILE" in done.stderr
     made = accounts.create_account(connection, "standard")
     charge(connection, made.api_key, "order-0001", 1, datetime.now(UTC))
-    for holder, outcome in ((made.account_id, "not_charged"), (charged.account_id, "unknown")):
+    told = (made.account_id, "not_charged", "not_stored"), (charged.account_id, "unknown", "pruned")
+    for holder, outcome, reason in told:
         connection.execute("update sepu.usage set pruned = 1 where account_id = %s", (holder,))
         pruned = run(*choice)
         judged = json.loads(pruned.stdout.splitlines()[1])
-        assert (judged["requestId"], judged["outcome"]) == (request_id(9), outcome)
+        assert (judged["requestId"], judged["outcome"], judged["reason"]) == (request_id(9), outcome, reason)
     assert pruned.stderr.endswith("were pruned or erased\n")
     assert "charges of some accounts in" in run("charges", *choice[2:]).stderr
 
@@ -179,7 +180,7 @@ def test_a_log_is_judged(
         statuses = [json.loads(line) for line in done.stdout.splitlines()]
         told = [(v["outcome"], v["reason"], v["chargedBy"], v["units"]) for v in statuses]
         assert told == [status for _, status in expected]
-        for name in ("time", "status", "keyId"):
+        for name in ("time", "status", "keyId", "idempotencyKeyHash"):
             assert [each[name] for each in statuses] == [line[name] for line, _ in expected]
         assert statuses[-1]["errorPointer"] == "/colors/1/g"
         assert done.stderr == (
@@ -203,12 +204,18 @@ def test_a_log_is_judged(
 def test_what_is_known_of_requests_in_a_pruned_month(
     run: Run, charged: Credential, connection: psycopg.Connection
 ) -> None:
-    connection.execute("update sepu.usage set pruned = 1")
+    made = accounts.create_account(connection, "standard")
+    charge(connection, made.api_key, "order-0001", 1, datetime.now(UTC))
     codes = {200: None, 499: "a_code", 500: "internal_error", 503: "usage_commit_failed"}
     at = f"{datetime.now(UTC):%Y-%m}-01T00:00:00Z"
     log = "\n".join(json.dumps(entry(charged, 9, 9, time=at, status=each, error=codes[each])) for each in codes)
-    told = run("charges", ACCOUNT, "--log", "-", "--json", given=log).stdout.splitlines()
-    assert [json.loads(line)["outcome"] for line in told] == ["charged", "not_charged", "unknown", "unknown"]
+    for holder, outcomes in (
+        (made, ["unknown", "not_charged", "not_charged", "not_charged"]),
+        (charged, ["charged", "not_charged", "unknown", "unknown"]),
+    ):
+        connection.execute("update sepu.usage set pruned = 1 where account_id = %s", (holder.account_id,))
+        told = run("charges", ACCOUNT, "--log", "-", "--json", given=log).stdout.splitlines()
+        assert [json.loads(line)["outcome"] for line in told] == outcomes
 
 
 def test_the_logs_of_two_nodes_are_judged_as_one_in_order_of_time(

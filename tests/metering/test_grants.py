@@ -36,7 +36,7 @@ def credit(connection: Connection, customer: Customer, units: int, period: str) 
         ({"reason": " "}, "a reason has 1 to 1000 characters"),
         *(({"reason": reason}, "a reason has") for reason in ("Fair\n", "x" * 1001)),
         ({"account_id": "nobody"}, "there is no account 'nobody'"),
-        ({"meter": "color_mix"}, "has no limit for the meter 'color_mix'"),
+        ({"meter": "color_mix"}, "plan 'test-.{8}' has no limit for the meter 'color_mix'"),
     ],
 )
 def test_what_is_wrong_is_told(connection: Connection, customer: Customer, wrong: dict[str, Any], why: str) -> None:
