@@ -28,7 +28,7 @@ def nearest(rgb: RGB) -> Iterable[Match]:
         one = COLORS.records[place]
         name = ColorName(one.zh, one.en, one.pinyin)
         delta_e = round(delta_e, 4)
-        yield Match(one.slug, name, one.hex, one.reliability, delta_e, round(1 - delta_e / 100, 4))
+        yield Match(one.slug, name, one.hex, one.reliability, delta_e=delta_e, similarity=round(1 - delta_e / 100, 4))
 
 
 def search(q: str) -> Iterable[Color]:
@@ -127,3 +127,9 @@ def test_a_client_for_asyncio() -> None:
         return str(found.results[0].matches[0].delta_e)
 
     assert asyncio.run(match()) == "5.0"
+
+
+def test_a_match_names_its_numbers() -> None:
+    """Positional ones would refuse a later member of Color that has a default."""
+    with pytest.raises(TypeError, match="Extra positional"):
+        Match("fei-hong", SCARLET.name, "#C83C23", "verified", 0.0, 1.0)  # type: ignore[call-arg]

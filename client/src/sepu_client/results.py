@@ -41,9 +41,10 @@ class Color(Struct, frozen=True, rename="camel"):
     reliability: str
 
 
-class Match(Color, frozen=True):
+class Match(Color, frozen=True, kw_only=True):
     """A colour with its CIEDE2000 difference from the input (`delta_e`) and its `similarity` (max(0, 1 − ΔE/100))."""
 
+    # By keyword only, so that a later member of Color may have a default.
     delta_e: float
     similarity: float
 

@@ -10,10 +10,12 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from msgspec.json import decode, encode
+from msgspec.structs import fields
 
 from sepu_client import RGB, Answer, AsyncClient, Client, Color, ColorName, Match, Request
 
-SCARLET = Match("fei-hong", ColorName("绯红", "Scarlet Silk", "fēi hóng"), "#C83C23", "verified", 0.0, 1.0)
+_NAME = ColorName("绯红", "Scarlet Silk", "fēi hóng")
+SCARLET = Match("fei-hong", _NAME, "#C83C23", "verified", delta_e=0.0, similarity=1.0)
 """A match to copy and change: `msgspec.structs.replace(SCARLET, delta_e=1.5)`."""
 
 _LIBRARY = {
@@ -105,7 +107,7 @@ class FakeService:
             case "/v1/search":
                 query = parse_qs(url.query)
                 first = islice(self._search(query["q"][0]), int(query["limit"][0]))
-                colors = [Color(one.slug, one.name, one.hex, one.reliability) for one in first]
+                colors = [Color(**{each.name: getattr(one, each.name) for each in fields(Color)}) for one in first]
                 return self._charge(request, "color_search", 1, {"count": len(colors), "results": colors})
             case "/v1/usage":
                 usage = [self._usage(meter) for meter in self._limits]
