@@ -5,19 +5,16 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from psycopg import Connection, Rollback
-from tests.keys import holder_of
 from tests.metering.conftest import Customer, MakeCustomer, OpenSession
 
 from sepu.admin import accounts, export
 from sepu.admin.audit import audit
 from sepu.admin.export import check_begun, count_exported, export_usage, why_unfinished
-from sepu.admin.keys import issue_key
 from sepu.admin.naming import AccountError
 from sepu.admin.plans import delete_plan, set_plan
 from sepu.admin.prune import prune
 from sepu.admin.usage import (
     DayAndDayBefore,
-    Part,
     days_of_month,
     nearest_limits,
     read_now,
@@ -64,25 +61,9 @@ def test_today_and_yesterday_until_this_time(connection: Connection, customer: C
     assert used["color_search"] == DayAndDayBefore(0, 0, 0)
 
 
-def test_the_parts_of_a_month(connection: Connection, customer: Customer) -> None:
-    second = issue_key(connection, customer.account_id)
-    own, other = customer.credential, holder_of(second.api_key)
-    for number, (day, hour, holder) in enumerate(((1, 23, own), (2, 0, own), (2, 0, other), (2, 23, own), (3, 0, own))):
-        at = MARCH.replace(day=day, hour=hour)
-        customer.meter(connection, f"key-{number:04}", units=2**number, at=at, holder=holder)
-    connection.execute("update sepu.usage set pruned = 100")  # as of an erased account: nobody knows of which days
+def test_a_day_has_24_hours(connection: Connection, customer: Customer) -> None:
     found = usage_in_month(connection, "2026-03", customer.account_id, date(2026, 3, 2))
-
-    def units(parts: list[Part]) -> dict[str | None, int]:
-        return {part.name: part.units["color_match"] for part in parts if part.units["color_match"]}
-
-    assert units(found.days) == {None: 100, "2026-03-01": 1, "2026-03-02": 2 + 4 + 8, "2026-03-03": 16}
-    assert [part.name for part in found.days] == [None, *(f"2026-03-{day:02}" for day in range(1, 32))]
-    assert units(found.keys) == {customer.key_id: 2 + 8, second.key_id: 4}
-    assert units(found.hours) == {"00": 2 + 4, "23": 8}
     assert [part.name for part in found.hours] == [f"{hour:02}" for hour in range(24)]
-    of_month = usage_in_month(connection, "2026-03", customer.account_id)
-    assert (units(of_month.keys), of_month.hours) == ({None: 100, customer.key_id: 27, second.key_id: 4}, [])
 
 
 def test_accounts_near_a_limit(connection: Connection, make_customer: MakeCustomer) -> None:
