@@ -43,7 +43,7 @@ def rewrite(directory: Path, name: str, edit: Callable[[Any], object]) -> None:
         rewrite(directory, "manifest.json", lambda manifest: manifest.update({HASHES[name]: digest}))
 
 
-def refused(directory: Path, message: str) -> None:
+def assert_refused(directory: Path, message: str) -> None:
     with pytest.raises(ReleaseError, match=message):
         load_release(directory)
 
@@ -86,9 +86,9 @@ def test_a_release_is_frozen() -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_a_missing_file(directory: Path, name: str) -> None:
     (directory / name).unlink()
-    refused(directory, f"{name} cannot be read")
+    assert_refused(directory, f"{name} cannot be read")
     (directory / name).mkdir()  # another OSError
-    refused(directory, f"{name} cannot be read")
+    assert_refused(directory, f"{name} cannot be read")
 
 
 @pytest.mark.parametrize("name", HASHES)
@@ -96,7 +96,7 @@ def test_one_changed_byte(directory: Path, name: str) -> None:
     content = bytearray((directory / name).read_bytes())
     content[-1] = ord(" ")
     (directory / name).write_bytes(content)
-    refused(directory, f"{name} is not the file that manifest.json names")
+    assert_refused(directory, f"{name} is not the file that manifest.json names")
 
 
 def test_each_colour_may_have_another_value_in_a_source(directory: Path) -> None:
@@ -106,7 +106,7 @@ def test_each_colour_may_have_another_value_in_a_source(directory: Path) -> None
 
 def test_a_manifest_that_is_no_json(directory: Path) -> None:
     (directory / "manifest.json").write_bytes(b"{")
-    refused(directory, "manifest.json is malformed")
+    assert_refused(directory, "manifest.json is malformed")
 
 
 MANIFEST_EDITS: list[Callable[[Any], object]] = [
@@ -157,4 +157,4 @@ RECORD_EDITS: list[Callable[[Any], object]] = [
 )
 def test_contents_that_do_not_hold(directory: Path, name: str, edit: Callable[[Any], object], message: str) -> None:
     rewrite(directory, name, edit)
-    refused(directory, message)
+    assert_refused(directory, message)

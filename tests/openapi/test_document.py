@@ -72,9 +72,9 @@ def parameter(name: str) -> dict[str, Any]:
 
 
 def test_it_is_valid_openapi() -> None:
-    import openapi_spec_validator  # slow to import
+    from openapi_spec_validator import OpenAPIV31SpecValidator  # slow to import
 
-    openapi_spec_validator.validate(DOCUMENT)
+    assert list(OpenAPIV31SpecValidator(DOCUMENT).iter_errors()) == []
 
 
 def test_what_every_operation_requires() -> None:

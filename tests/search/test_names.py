@@ -34,7 +34,7 @@ EXAMPLE = re.compile(r"^\| `(?P<q>[^`]+)` \| (?P<finds>[^|]+) \|", re.MULTILINE)
 EXAMPLES = EXAMPLE.findall(Path(__file__).with_name("examples.md").read_text(encoding="utf-8"))
 
 
-def agree(q: str, limit: int = ALL) -> None:
+def assert_agrees(q: str, limit: int = ALL) -> None:
     assert INDEX.search(q, limit) == REFERENCE.search(q, limit), q
 
 
@@ -58,31 +58,31 @@ def test_the_rules_name_the_levels_in_the_order_of_the_ranking() -> None:
 @pytest.mark.parametrize("length", [0, 1, pytest.param(2, marks=pytest.mark.slow)])
 def test_every_short_query_equals_a_full_scan(length: int) -> None:
     for q in short(length):
-        agree(q)
+        assert_agrees(q)
 
 
 def test_every_spelling_equals_a_full_scan() -> None:
     for q in SPELLINGS:
-        agree(q)
+        assert_agrees(q)
 
 
 @pytest.mark.parametrize(("draw", "number"), [(misspelt, 500), (several_words, 500), (syllables, 1000), (noise, 100)])
 def test_random_queries_equal_a_full_scan(draw: Callable[[random.Random], str], number: int) -> None:
     chance = random.Random(SEED)
     for _ in range(number):
-        agree(draw(chance), chance.choice([1, 3, 10, ALL]))
+        assert_agrees(draw(chance), chance.choice([1, 3, 10, ALL]))
 
 
 @given(st.text(max_size=64), st.integers(min_value=1, max_value=200))
 @settings(max_examples=300, deadline=None)
 def test_any_text_equals_a_full_scan(q: str, limit: int) -> None:
-    agree(q, limit)
+    assert_agrees(q, limit)
 
 
 @given(st.lists(st.sampled_from([*LETTERS, *SPELLINGS, "ü", "ǚ", "e\u0301", "Ｈ", "’", "\u200f"]), max_size=5))
 @settings(max_examples=500, deadline=None)
 def test_any_mixture_equals_a_full_scan(pieces: list[str]) -> None:
-    agree("".join(pieces))
+    assert_agrees("".join(pieces))
 
 
 def test_every_code_point_is_folded_as_the_rules_say() -> None:
@@ -131,7 +131,7 @@ def test_hostile_text_is_only_text(q: str) -> None:
     found = INDEX.search(q, 10)
     assert len(found) == len(set(found)) <= 10
     if len(q) <= 64:
-        agree(q)
+        assert_agrees(q)
 
 
 def test_an_answer_is_the_callers_own() -> None:

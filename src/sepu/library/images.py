@@ -325,7 +325,7 @@ def _check_color_tags(image: "PIL.Image.Image", content: bytes, name: str) -> No
         tags = getattr(image, "tag_v2", {})
         given = *tags.get(_TIFF_WHITE, _SRGB_CHROMATICITIES[:2]), *tags.get(_TIFF_PRIMARIES, _SRGB_CHROMATICITIES[2:])
         reason = _foreign_primaries(image, given, "WhitePoint or PrimaryChromaticities")
-    # Pillow keeps no EXIF of a TIFF, so its whole content is searched: nothing else has these 11 bytes but by intent.
+    # Pillow does not keep a TIFF's EXIF data, so its whole content is searched: these 11 bytes do not occur by chance.
     exif = content if image.format == "TIFF" else image.info.get("exif") or b""
     if not reason and _ADOBE_RGB.search(exif):
         reason = "its EXIF data say Adobe RGB"
