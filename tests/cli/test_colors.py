@@ -228,7 +228,7 @@ def test_a_search_that_finds_nothing_gives_a_hint() -> None:
 
 def test_a_list_of_all_colours() -> None:
     shown = text(invoke("list"))
-    assert "\n hex " in shown, "without colour there is no column for it"
+    assert "\n hex " in shown, "a list without colour has no column of swatches"
     assert all(f"{record.hex}  {record.name.zh}" in shown for record in sepu.load())
     listed = printed(invoke("list", "fei-hong", "桃红", "--json"))
     assert [each["slug"] for each in listed["colors"]] == ["fei-hong", "tao-hong"]

@@ -188,7 +188,7 @@ def test_a_name_that_does_not_exist_is_retried_for_3_seconds(fraction: float, ta
     assert fake.now <= 3 + 2 * takes
     assert fake.now + fraction * min(8, 0.25 * 2 ** (len(fake.waits) - 1)) >= 3  # the next wait would have passed them
     assert run([unknown, GOOD], 25, fraction, takes)[0].count == 0
-    assert run([unknown, LOST, unknown, GOOD], 25, 0, 2)[0].count == 0  # anew after each other outcome
+    assert run([unknown, LOST, unknown, GOOD], 25, 0, 2)[0].count == 0  # any other outcome starts the 3 seconds again
 
 
 CLASSES = [

@@ -35,7 +35,7 @@ METERED = {"/v1/match": "color_match", "/v1/search": "color_search"}
 ONE = '{"colors":[{"r":200,"g":60,"b":35}]}'
 FIVE = json.dumps({"colors": [{"r": n, "g": n, "b": n} for n in range(5)]})
 IDEMPOTENCY_KEY = "order-4711.a:b_c"
-# From a release that never existed, so they can only be replayed, not computed.
+# No release has these values, so they can only be replayed, not computed.
 STORED: dict[str, bytes] = {
     "color_match": b'{"datasetVersion":"0.0.0","results":[{"input":{"r":200,"g":60,"b":35},"matches":[{"slug":"a",'
     b'"name":{"zh":"b","en":"c","pinyin":"d"},"hex":"#000000","reliability":"disputed","deltaE":9,"similarity":0.5}]}]}',

@@ -62,8 +62,15 @@ def test_today_and_yesterday_until_this_time(connection: Connection, customer: C
 
 
 def test_a_day_has_24_hours(connection: Connection, customer: Customer) -> None:
-    found = usage_in_month(connection, "2026-03", customer.account_id, date(2026, 3, 2))
-    assert [part.name for part in found.hours] == [f"{hour:02}" for hour in range(24)]
+    day, tick = MARCH.replace(day=2), timedelta(microseconds=1)
+    instants = day - tick, day, day + timedelta(hours=1) - tick, day + timedelta(hours=24) - tick, MARCH.replace(day=3)
+    for number, at in enumerate(instants):
+        customer.meter(connection, f"key-{number:04}", units=2**number, at=at)
+    found = usage_in_month(connection, "2026-03", customer.account_id, day.date()).hours
+    used = {"00": 2 + 4, "23": 8}
+    assert [(part.name, part.units["color_match"]) for part in found] == [
+        (name, used.get(name, 0)) for name in (f"{hour:02}" for hour in range(24))
+    ]
 
 
 def test_accounts_near_a_limit(connection: Connection, make_customer: MakeCustomer) -> None:

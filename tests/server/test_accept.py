@@ -101,4 +101,5 @@ def test_a_reload_does_not_wait_for_ever_and_the_master_keeps_postgres(
 def test_a_worker_has_a_session_before_its_first_charge(own_url: str) -> None:
     sessions = "select count(*) from pg_stat_activity where application_name = 'sepu' and datname = current_database()"
     with serving("uvloop", own_url, workers=1), psycopg.connect(own_url, autocommit=True) as connection:
-        until(lambda: connection.execute(sessions).fetchone() == (2,))  # the other one is the probe's
+        until(lambda: connection.execute(sessions).fetchone() == (2,))
+        assert connection.execute(sessions).fetchone() == (2,), "the other one is the probe's"

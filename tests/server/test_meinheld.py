@@ -172,6 +172,7 @@ def test_a_worker_leaves_when_its_master_is_gone() -> None:
         server.master.kill()
         # Orphans stay as zombies where nobody reaps them.
         until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
+        assert server.worker() == 0, "nobody accepts connections"
 
 
 @needs_meinheld

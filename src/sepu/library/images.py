@@ -226,10 +226,10 @@ def _decoding(name: str) -> Iterator[None]:
     """Raises ImageError for whatever a decoder raises, and silences its warnings."""
     import PIL.Image
 
-    # In a program without handlers, logging would print what Pillow logs.
+    # Without a handler, logging would print what Pillow logs.
     logging.getLogger("PIL").addHandler(_NO_HANDLER)
     try:
-        # With several threads, Pillow may stay silent afterwards. Nothing worse can happen.
+        # If several threads decode at once, Pillow may stay silent afterwards, but nothing worse can happen.
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", module="PIL")
             yield
